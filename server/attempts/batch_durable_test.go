@@ -39,7 +39,7 @@ func TestAnAnsweredBatchOfOpensOutlivesACrash(t *testing.T) {
 	pool := testkit.Open(t, server.URL)
 	calls := threeOpens()
 	crash := crasher(t, pool)
-	_, answer := statements{attemptsdb.New(pool)}.openMany(t.Context(), calls)
+	_, answer := statements{attemptsdb.New(pool), "0"}.openMany(t.Context(), calls)
 	crash()
 	check.NoError(t, answer)
 	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*)::int FROM attempts"), len(calls), "attempts after the crash")
@@ -88,7 +88,7 @@ func TestOpensThatACrashLosesAreNotAnswered(t *testing.T) {
 	pool := testkit.Open(t, server.URL)
 	calls := threeOpens()
 	db := &interrupted{Pool: pool, after: crasher(t, pool)}
-	_, answer := statements{attemptsdb.New(db)}.openMany(t.Context(), calls)
+	_, answer := statements{attemptsdb.New(db), "0"}.openMany(t.Context(), calls)
 	stored := testkit.Get[int](t, pool, "SELECT count(*)::int FROM attempts")
 	if (answer == nil) != (stored == len(calls)) {
 		t.Errorf("after the crash there are %d of %d attempts, and the answer is %v", stored, len(calls), answer)
@@ -104,7 +104,7 @@ func TestABatchWhoseFlushIsRefusedDoesNotRunAgain(t *testing.T) {
 	url := testkit.DatabaseURL(t)
 	locker, pool := testkit.Open(t, url), testkit.Open(t, url, map[string]string{"lock_timeout": "1"})
 	db := &interrupted{Pool: pool, after: func() { testkit.Begin(t, locker, "LOCK TABLE attempts") }}
-	_, err := statements{attemptsdb.New(db)}.openMany(t.Context(), threeOpens())
+	_, err := statements{attemptsdb.New(db), "0"}.openMany(t.Context(), threeOpens())
 	if _, unflushed := errors.AsType[*unflushedError](err); !unflushed || postgres.Divides(err) || !postgres.Unavailable(err) {
 		t.Errorf("the callers get %v", err)
 	}

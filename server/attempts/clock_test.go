@@ -32,7 +32,7 @@ func (b *bench) podsWithClocks(t *testing.T, ahead map[string]time.Duration) map
 		testkit.Run(t, live.Run)
 		testkit.Eventually(t, "the pod has a lease", live.Leased)
 		service, err := NewService(Config{
-			NamespaceSecret: make([]byte, minSecretBytes), Now: live.DatabaseTime, BatchTimeout: testkit.Patience,
+			NamespaceSecret: make([]byte, minSecretBytes), Now: live.DatabaseTime, BatchTimeout: testkit.Patience, LockTimeout: testkit.Patience,
 		}, b.pool, b.shelf, b)
 		check.NoError(t, err)
 		t.Cleanup(service.Close)

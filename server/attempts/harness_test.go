@@ -74,7 +74,7 @@ func (b *bench) pod(t *testing.T) *Service {
 	t.Helper()
 	service, err := NewService(Config{
 		NamespaceSecret: []byte("a secret of thirty-two characters"), Now: func() time.Time { return *b.time.Load() },
-		BatchTimeout: testkit.Patience,
+		BatchTimeout: testkit.Patience, LockTimeout: testkit.Patience,
 	}, b.pool, b.shelf, b)
 	check.NoError(t, err)
 	t.Cleanup(service.Close)

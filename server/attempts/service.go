@@ -1,7 +1,6 @@
 package attempts
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -62,6 +61,9 @@ type Config struct {
 	Bulkhead *postgres.Bulkhead
 	// BatchTimeout bounds a batch (10 s). It is as long as the HTTP interface waits, so no batch fails earlier than its callers.
 	BatchTimeout time.Duration
+	// LockTimeout bounds the wait of a statement of a batch for one locked row (1 s). The calls of a batch that meets such a row then
+	// run one by one.
+	LockTimeout time.Duration
 	// Registerer takes the metrics of batches; nil: none.
 	Registerer prometheus.Registerer
 }
@@ -116,7 +118,7 @@ func NewService(cfg Config, pool *pgxpool.Pool, papers Papers, notifier Notifier
 	queries := attemptsdb.New(pool)
 	return &Service{
 		secret: cfg.NamespaceSecret, now: cfg.Now, bulkhead: cfg.Bulkhead, queries: queries, papers: papers,
-		writer: newWriter(queries, notifier, cmp.Or(cfg.BatchTimeout, batchTimeout), cfg.Registerer),
+		writer: newWriter(queries, notifier, cfg),
 		opened: otter.Must(&otter.Options[uuid.UUID, *attemptRow]{MaximumSize: maxOpened}),
 	}, nil
 }

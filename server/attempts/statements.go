@@ -17,7 +17,11 @@ import (
 )
 
 // statements are the statements of a [writer].
-type statements struct{ queries *attemptsdb.Queries }
+type statements struct {
+	queries *attemptsdb.Queries
+	// lockTimeout bounds the wait for each locked row, in milliseconds.
+	lockTimeout string
+}
 
 // counter names a row of attempt_counters.
 type counter struct {
@@ -40,6 +44,7 @@ func learnerCounter(p attemptsdb.OpenAttemptParams) counter {
 }
 
 func (s statements) openOne(ctx context.Context, p attemptsdb.OpenAttemptParams) (struct{}, error) {
+	p.LockTimeout = s.lockTimeout
 	return struct{}{}, s.queries.OpenAttempt(ctx, p)
 }
 
@@ -52,7 +57,7 @@ func (s statements) openMany(ctx context.Context, calls []attemptsdb.OpenAttempt
 			counts[learnerCounter(call)]++
 		}
 	}
-	var p attemptsdb.OpenAttemptsParams
+	p := attemptsdb.OpenAttemptsParams{LockTimeout: s.lockTimeout}
 	places := make(map[counter]int32, len(counts)) // subscripts in PostgreSQL, so from 1
 	for i, c := range slices.SortedFunc(maps.Keys(counts), compareCounters) {
 		places[c] = int32(i + 1)
@@ -132,6 +137,7 @@ func (s statements) findMany(ctx context.Context, ids []uuid.UUID) ([]*attemptRo
 }
 
 func (s statements) closeOne(ctx context.Context, p attemptsdb.CloseAttemptParams) (attemptsdb.CloseAttemptRow, error) {
+	p.LockTimeout = s.lockTimeout
 	return s.queries.CloseAttempt(ctx, p)
 }
 
@@ -144,7 +150,7 @@ func (s statements) closeMany(ctx context.Context, calls []attemptsdb.CloseAttem
 			first[call.ID] = i
 		}
 	}
-	var p attemptsdb.CloseAttemptsParams
+	p := attemptsdb.CloseAttemptsParams{LockTimeout: s.lockTimeout}
 	inOrder := func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) } // PostgreSQL's order
 	for _, id := range slices.SortedFunc(maps.Keys(first), inOrder) {
 		addClose(&p, calls[first[id]])

@@ -106,28 +106,21 @@ func (s *Sweeper) Sweep(ctx context.Context) (closed int, err error) {
 	}
 }
 
-// expire closes attempts in one statement. If PostgreSQL refuses it because of a row, expire tries each half, so that one bad
-// row costs only its own attempt. It returns the number closed and the ids that were refused.
+// expire closes attempts in one statement. If PostgreSQL refuses it because of a row, that costs only its own attempt. It returns the
+// number closed and the ids that were refused.
 func (s *Sweeper) expire(ctx context.Context, ids []uuid.UUID) (closed int, refused []uuid.UUID, err error) {
-	statement, cancel := context.WithTimeout(ctx, sweepTimeout)
-	defer cancel()
-	n, err := s.queries.ExpireAttempts(statement, ids)
-	if !postgres.Divides(err) {
-		return int(n), nil, err
-	}
-	if len(ids) == 1 {
+	err = postgres.Divide(ids, func(ids []uuid.UUID) error {
+		statement, cancel := context.WithTimeout(ctx, sweepTimeout)
+		defer cancel()
+		n, err := s.queries.ExpireAttempts(statement, ids)
+		closed += int(n)
+		return err //nolint:wrapcheck // the caller does
+	}, func(id uuid.UUID, err error) {
+		refused = append(refused, id)
 		s.metrics.skipped.Inc()
-		s.logger.ErrorContext(ctx, "an overdue attempt cannot be closed; skipping it", "attempt_id", ids[0].String(), "error", err)
-		return 0, ids, nil
-	}
-	for _, half := range [][]uuid.UUID{ids[:len(ids)/2], ids[len(ids)/2:]} {
-		n, bad, err := s.expire(ctx, half)
-		closed, refused = closed+n, append(refused, bad...)
-		if err != nil {
-			return closed, refused, err
-		}
-	}
-	return closed, refused, nil
+		s.logger.ErrorContext(ctx, "an overdue attempt cannot be closed; skipping it", "attempt_id", id.String(), "error", err)
+	})
+	return closed, refused, err //nolint:wrapcheck // the caller does
 }
 
 // observeBacklog measures how late the sweep is, before it is made. If that fails, the sweep reports the error.

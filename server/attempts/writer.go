@@ -1,10 +1,12 @@
 package attempts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/maphash"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,8 +28,9 @@ const (
 	batchesInFlight = 4
 	// queueSize is the maximum number of calls of one kind that wait, half of them of one key family. A further call fails at once.
 	queueSize = 4096
-	// batchTimeout is Config.BatchTimeout's default.
+	// batchTimeout and lockTimeout are the defaults of Config.BatchTimeout and Config.LockTimeout.
 	batchTimeout = 10 * time.Second
+	lockTimeout  = time.Second
 )
 
 // writer groups the statements of concurrent calls: all that wait share one statement, and so one commit.
@@ -39,9 +42,10 @@ type writer struct {
 }
 
 // newWriter starts a writer. Close it after the last call.
-func newWriter(queries *attemptsdb.Queries, notifier Notifier, timeout time.Duration, registerer prometheus.Registerer) *writer {
+func newWriter(queries *attemptsdb.Queries, notifier Notifier, cfg Config) *writer {
 	life, stop := context.WithCancel(context.Background())
-	q := statements{queries}
+	timeout, registerer := cmp.Or(cfg.BatchTimeout, batchTimeout), cfg.Registerer
+	q := statements{queries, strconv.FormatInt(cmp.Or(cfg.LockTimeout, lockTimeout).Milliseconds(), 10)}
 	notify := func(results []attemptsdb.CloseAttemptRow) {
 		var endpoints []uuid.UUID
 		for _, r := range results {

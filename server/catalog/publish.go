@@ -246,7 +246,7 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 		if published, err = change.publish(ctx, q); err != nil {
 			return err
 		}
-		return p.prune(ctx, q, key, published.Revision, options.HistoryLimit)
+		return p.prune(ctx, tx, key, published.Revision, options.HistoryLimit)
 	})
 	if err != nil {
 		return Publication{}, fmt.Errorf("publish exam %s: %w", key, err)
@@ -300,21 +300,4 @@ func send(ctx context.Context, q *catalogdb.Queries, batch []catalogdb.StagePape
 		}
 	})
 	return failed
-}
-
-// prune drops what the history limit leaves behind: revisions first, then the papers that nothing refers to any more.
-func (p *Publisher) prune(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64, limit int) error {
-	if limit <= 0 || revision <= int64(limit) {
-		return nil
-	}
-	err := q.PruneRevisions(ctx, catalogdb.PruneRevisionsParams{
-		ExamKey: examKey, KeepAfter: revision - int64(limit), Before: p.now().Add(-supersededFor),
-	})
-	if err != nil {
-		return fmt.Errorf("prune revisions: %w", err)
-	}
-	if err := q.PrunePapers(ctx, examKey); err != nil {
-		return fmt.Errorf("prune papers: %w", err)
-	}
-	return nil
 }

@@ -161,12 +161,12 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	notifier := webhooks.NewNotifier(wakeClient, p.installation.RedisPrefix(), p.logger)
 	meter := usage.NewMeter(background, usage.MeterConfig{
 		Interval: meterInterval, RollUpAge: rollUpAge, Registerer: p.registry,
-		FlushTimeout: flags.program.StoreTimeout, LastFlushTime: flags.program.StoreTimeout,
+		FlushTimeout: flags.program.StoreTimeout, LastFlushTime: flags.program.StoreTimeout, LockTimeout: flags.program.StoreTimeout,
 	})
 	// The meter writes its counts while the front drains, because little time is left at the very end.
 	stopHastening := context.AfterFunc(ctx, meter.RequestFlush)
 	defer stopHastening()
-	guard, err := p.openGate(background, settings.memory.Directory, gateClient, meter.Count)
+	guard, err := p.openGate(background, settings.memory, gateClient, meter.Count)
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	papers := attempts.NewPapers(snapshot)
 	service, err := attempts.NewService(attempts.Config{ //nolint:contextcheck // batches outlast their callers
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
-		BatchTimeout: flags.program.StoreTimeout,
+		BatchTimeout: flags.program.StoreTimeout, LockTimeout: flags.program.StoreTimeout,
 	}, p.pool, papers, notifier)
 	if err != nil {
 		return err
@@ -208,14 +208,14 @@ type guard struct {
 }
 
 // openGate returns the gate of an API pod; close it after the last request. used is called with the key of each request.
-func (p *process) openGate(pool *pgxpool.Pool, directoryBytes int64, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
+func (p *process) openGate(pool *pgxpool.Pool, parts memory.Budget, rdb redis.UniversalClient, used func(uuid.UUID, bool)) (*guard, error) {
 	prefix := p.installation.RedisPrefix()
 	live := directory.New(directory.Config{
-		Budget: int(directoryBytes), BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
+		Budget: int(parts.Directory), BudgetSetting: "--key-directory-mib", Board: directory.NewRedisBoard(rdb, prefix),
 		Timings: p.flags.program.Timings, Registerer: p.registry, Logger: p.logger,
 	}, pool)
 	limiter := ratelimit.New(ratelimit.Config{
-		Prefix: prefix, Pods: live.Pods, CallTimeout: p.flags.program.StoreTimeout, Registerer: p.registry, Logger: p.logger,
+		Prefix: prefix, Pods: live.Pods, Queue: parts.Connections, CallTimeout: p.flags.program.StoreTimeout, Registerer: p.registry, Logger: p.logger,
 	}, rdb)
 	gates, err := gate.New(gate.Config{OnUse: used, Registerer: p.registry}, live, limiter)
 	if err != nil {

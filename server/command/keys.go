@@ -5,16 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"os/user"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
+	"examprep.dev/server/command/listing"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
@@ -169,17 +170,14 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				found, err := store.List(ctx, account)
-				if err != nil {
-					return err
+				found := store.All(ctx, account)
+				if flags.output.json {
+					return listing.JSON(cmd.OutOrStdout(), "keys", each(found, newListedKey))
 				}
-				listed := make([]listedKey, len(found))
-				for i, key := range found {
-					listed[i] = newListedKey(key)
-				}
-				return flags.output.print(cmd.OutOrStdout(), map[string]any{"keys": listed}, func(w io.Writer) error {
-					return printKeys(w, found)
-				})
+				heading := []string{"PREFIX", "ACCOUNT", "NAME", "TIER", "CREATED", "STATE"}
+				return listing.Table(cmd.OutOrStdout(), heading, each(found, func(key keys.Summary) []string {
+					return []string{key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key)}
+				}))
 			})
 		},
 	}
@@ -188,14 +186,15 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 	return cmd
 }
 
-func printKeys(w io.Writer, found []keys.Summary) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "PREFIX\tACCOUNT\tNAME\tTIER\tCREATED\tSTATE")
-	for _, key := range found {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			key.Prefix, key.Account, key.Name, key.Tier, key.CreatedAt.Format(time.RFC3339), keyState(key))
+// each yields what of makes of each key.
+func each[V any](found iter.Seq2[keys.Summary, error], of func(keys.Summary) V) iter.Seq2[V, error] {
+	return func(yield func(V, error) bool) {
+		for key, err := range found {
+			if !yield(of(key), err) {
+				return
+			}
+		}
 	}
-	return table.Flush()
 }
 
 func keyState(key keys.Summary) string {

@@ -66,6 +66,15 @@ func (c *claim) grow(n int) bool {
 	return true
 }
 
+// resize reports whether there is room for n bytes in all. A claim that has more releases the rest.
+func (c *claim) resize(n int) bool {
+	if more := n - int(c.held); more > 0 {
+		return c.grow(more)
+	}
+	c.shrink(int(c.held) - n)
+	return true
+}
+
 // shrink releases n bytes.
 func (c *claim) shrink(n int) {
 	c.memory.mu.Lock()
@@ -95,19 +104,35 @@ type keptClaim struct{}
 
 // keepResponse counts the body of a response that was made for its request alone until it is sent: its client can read slowly. Small
 // bodies are part of the memory of connections. fasthttp closes the claim with the user values, when it has written the response or
-// has given up.
-func (m *bodyMemory) keepResponse(_ *endpoint.Route, next handler) handler {
+// has given up. The memory that a handler reserves counts while it makes the response.
+func (m *bodyMemory) keepResponse(route *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {
-		if err := next(ctx, r); err != nil {
+		var kept *claim
+		if route.Reserves {
+			r.Reserve = func(bytes int) error {
+				if kept == nil {
+					kept = &claim{memory: m, client: r.client()}
+				}
+				if !kept.grow(bytes) {
+					return fromRead(errNoBodyMemory)
+				}
+				return nil
+			}
+		}
+		err := next(ctx, r)
+		size := len(r.HTTP.Response.Body())
+		if kept == nil && err == nil && r.Own && size > firstBuffer {
+			kept = &claim{memory: m, client: r.client()}
+		}
+		if kept == nil {
 			return err
 		}
-		size := len(r.HTTP.Response.Body())
-		if !r.Own || size <= firstBuffer {
-			return nil
+		if err == nil && !kept.resize(size) {
+			err = fromRead(errNoBodyMemory)
 		}
-		kept := &claim{memory: m, client: r.client()}
-		if !kept.grow(size) {
-			return fromRead(errNoBodyMemory)
+		if err != nil {
+			_ = kept.Close()
+			return err
 		}
 		r.HTTP.SetUserValue(keptClaim{}, kept)
 		return nil

@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -69,5 +73,45 @@ func TestSmallBodiesHaveAReserve(t *testing.T) {
 		if !(&claim{memory: m, client: uuid.New()}).grow(smallClaim) {
 			t.Errorf("after %d small bodies there is no room, %d of %d bytes are held", n, m.bytes(), m.limit)
 		}
+	}
+}
+
+// TestWhatAHandlerReservesCountsBeforeItsResponse makes a response whose memory was reserved, one that there is no room for, and one
+// that fails.
+func TestWhatAHandlerReservesCountsBeforeItsResponse(t *testing.T) {
+	t.Parallel()
+	const limit, reserved, size = 16 << 20, 2 << 20, 1 << 20
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		reserve      int
+		err          error
+		during, sent int64
+	}{
+		"sent":    {reserved, nil, reserved, size},
+		"refused": {limit, nil, 0, 0},
+		"failed":  {reserved, failed, reserved, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := newBodyMemory(limit)
+			var during int64
+			handle := m.keepResponse(&endpoint.Route{Reserves: true}, func(_ context.Context, r *exchange) error {
+				if err := r.Reserve(c.reserve); err != nil {
+					return err
+				}
+				during = m.bytes()
+				r.Raw(make([]byte, size))
+				return c.err
+			})
+			var http fasthttp.RequestCtx
+			err := handle(t.Context(), &exchange{Request: endpoint.Request{HTTP: &http}})
+			if (err == nil) != (c.sent > 0) {
+				t.Errorf("the handler returned %v", err)
+			}
+			check.Equal(t, during, c.during, "bytes held while the response is made")
+			check.Equal(t, m.bytes(), c.sent, "bytes held until the response is sent")
+			http.ResetUserValues()
+			check.Equal(t, m.bytes(), 0, "bytes held in the end")
+		})
 	}
 }

@@ -19,8 +19,7 @@ func TestEveryListHasTheLastUseOfAKey(t *testing.T) {
 	used := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	account := testkit.Get[uuid.UUID](t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
 		SELECT id, ($2::timestamptz AT TIME ZONE 'UTC')::date, account_id, 1, 0, $2 FROM api_keys WHERE prefix = $1 RETURNING account_id`, key.Prefix, used)
-	list, err := store.List(t.Context(), "")
-	check.NoError(t, err)
+	list := all(t, store, "")
 	page, err := store.Page(t.Context(), account, "", 1)
 	check.NoError(t, err)
 	if len(list) != 1 || len(page.Keys) != 1 {

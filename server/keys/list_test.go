@@ -14,13 +14,31 @@ import (
 
 func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
 	t.Helper()
+	return plantMore(t, pool, store, account, 0, n)
+}
+
+// plantMore adds n keys to an account that has planted keys already.
+func plantMore(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, planted, n int) uuid.UUID {
+	t.Helper()
 	id, err := store.EnsureAccount(t.Context(), account)
 	check.NoError(t, err)
 	testkit.Exec(t, pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), $1, $1, 'service_' || substr(encode(h, 'hex'), 1, 8), h
-		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series(1, $2::int) n) planted`, id, n)
+		FROM (SELECT sha256(convert_to($1::uuid || ' ' || n, 'UTF8')) AS h FROM generate_series($2::int + 1, $2 + $3::int) n) planted`,
+		id, planted, n)
 	return id
+}
+
+// all returns the keys of an account, or of all.
+func all(t *testing.T, store *keys.Store, account string) []keys.Summary {
+	t.Helper()
+	var list []keys.Summary
+	for key, err := range store.All(t.Context(), account) {
+		check.NoError(t, err)
+		list = append(list, key)
+	}
+	return list
 }
 
 func prefixes(page []keys.Summary) []string {
@@ -38,8 +56,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 	plant(t, pool, store, "other", 5)
 	newest := create(t, store, keys.NewKey{Account: "acme"})
 	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, newest.Prefix))
-	whole, err := store.List(t.Context(), "acme")
-	check.NoError(t, err)
+	whole := all(t, store, "acme")
 	for _, limit := range []int{1, 5, 8, 23, 24, 100} {
 		var walked []string
 		for before := ""; ; {
@@ -76,5 +93,25 @@ func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
 	}
 	if page, err := store.Page(t.Context(), uuid.New(), "", 10); err != nil || len(page.Keys) != 0 || page.More {
 		t.Errorf("an account without keys: %+v, %v", page, err)
+	}
+}
+
+// TestAListOfManyPagesHasEveryKeyOnce: a page of [keys.Store.All] has 1,000 keys.
+func TestAListOfManyPagesHasEveryKeyOnce(t *testing.T) {
+	t.Parallel()
+	store, _, pool := newStore(t)
+	for n, account := range []string{"acme", "other", "acme", "third", "acme"} { // 450 keys each, of one created_at
+		plantMore(t, pool, store, account, n*450, 450)
+	}
+	for account, where := range map[string]string{"": "", "acme": " WHERE a.name = 'acme'", "nobody": " WHERE false"} {
+		want := testkit.List[string](t, pool, "SELECT k.prefix FROM api_keys k JOIN accounts a ON a.id = k.account_id"+where+
+			" ORDER BY k.created_at DESC, k.id DESC")
+		check.Slices(t, prefixes(all(t, store, account)), want, "keys of %q", account)
+	}
+	for key, err := range store.All(t.Context(), "") { // one that stops
+		if err != nil || key.Prefix == "" {
+			t.Errorf("%+v, %v", key, err)
+		}
+		break
 	}
 }

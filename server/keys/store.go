@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,35 +46,84 @@ type Summary struct {
 	ExpiresAt, RevokedAt, LastUsedAt *time.Time
 }
 
-func (t *Tiers) summary(row keysdb.ListKeysRow) Summary {
+func (t *Tiers) summary(row keysdb.PageOfKeysRow) Summary {
 	return Summary{
 		ID: row.ID, Prefix: row.Prefix, Name: row.Name, Account: row.Account, Tier: t.nameFor(row.Tier, row.Prefix, row.AccountID),
 		CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt, RevokedAt: row.RevokedAt, LastUsedAt: row.LastUsedAt,
 	}
 }
 
-// List returns the keys of an account, or of all if account is empty, newest first. An unknown account has none.
-func (s *Store) List(ctx context.Context, account string) ([]Summary, error) {
-	if account != "" {
-		name, err := AccountName(account)
-		if err != nil {
-			return nil, err
+// listPage is how many keys All reads at once.
+const listPage = 1000
+
+// All returns the keys of an account, or of all if account is empty, newest first. An unknown account has none. It reads them in pages,
+// so its memory does not depend on their number. It ends after an error.
+func (s *Store) All(ctx context.Context, account string) iter.Seq2[Summary, error] {
+	return func(yield func(Summary, error) bool) {
+		if err := s.walk(ctx, account, func(key Summary) bool { return yield(key, nil) }); err != nil {
+			yield(Summary{}, fmt.Errorf("list keys: %w", err))
 		}
-		account = name
 	}
-	rows, err := s.queries.ListKeys(ctx, account)
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
+}
+
+// walk calls visit with the keys of All until it returns false.
+func (s *Store) walk(ctx context.Context, account string, visit func(Summary) bool) error {
 	tiers, err := ReadTiers(ctx, s.queries)
+	if err != nil {
+		return err
+	}
+	page, err := s.pages(ctx, account)
+	if err != nil || page == nil {
+		return err
+	}
+	for from := (position{id: uuid.Max}); ; {
+		rows, err := page(from)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if !visit(tiers.summary(row)) {
+				return nil
+			}
+		}
+		if len(rows) < listPage {
+			return nil
+		}
+		last := rows[len(rows)-1]
+		from = position{before: &last.CreatedAt, id: last.ID}
+	}
+}
+
+// position is where a page of keys begins: before a time, and at that time before an id.
+type position struct {
+	before *time.Time
+	id     uuid.UUID
+}
+
+// pages returns what reads a page of the keys of an account, or of all if account is empty; nil if there is no such account.
+func (s *Store) pages(ctx context.Context, account string) (func(position) ([]keysdb.PageOfKeysRow, error), error) {
+	if account == "" {
+		return func(from position) ([]keysdb.PageOfKeysRow, error) {
+			all := keysdb.PageOfAllKeysParams{Before: from.before, BeforeID: from.id, Page: listPage}
+			rows, err := s.queries.PageOfAllKeys(ctx, all)
+			page := make([]keysdb.PageOfKeysRow, len(rows))
+			for i, row := range rows {
+				page[i] = keysdb.PageOfKeysRow(row)
+			}
+			return page, err
+		}, nil
+	}
+	name, err := AccountName(account)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]Summary, len(rows))
-	for i, row := range rows {
-		list[i] = tiers.summary(row)
+	id, err := s.queries.AccountNamed(ctx, name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is nothing to read
 	}
-	return list, nil
+	return func(from position) ([]keysdb.PageOfKeysRow, error) {
+		return s.queries.PageOfKeys(ctx, keysdb.PageOfKeysParams{Account: id, Before: from.before, BeforeID: from.id, Page: listPage})
+	}, err
 }
 
 // Page is a part of an account's keys, newest first.
@@ -108,7 +158,7 @@ func (s *Store) Page(ctx context.Context, account uuid.UUID, before string, limi
 	}
 	page := Page{More: len(rows) > limit}
 	for _, row := range rows[:min(len(rows), limit)] {
-		page.Keys = append(page.Keys, tiers.summary(keysdb.ListKeysRow(row)))
+		page.Keys = append(page.Keys, tiers.summary(row))
 	}
 	return page, nil
 }

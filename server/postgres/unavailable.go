@@ -27,30 +27,20 @@ func Unavailable(err error) bool {
 	return slices.ContainsFunc(ended, func(cause error) bool { return errors.Is(err, cause) })
 }
 
-// Divides reports whether a batch that failed with err must be run again in parts: PostgreSQL has refused it, and the reason can be
-// one of its rows. That includes a deadlock, and a limit on the time of a lock or of a statement (lock_timeout,
-// statement_timeout). An outage is no such reason.
-func Divides(err error) bool {
-	reported, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	switch reported.Code {
-	case "40P01" /* deadlock */, "40001" /* serialization */, lockNotAvailable, "57014" /* statement_timeout */ :
-		return true
-	}
-	return !Unavailable(err)
-}
-
-// lockNotAvailable is the SQLSTATE of a wait for a lock that took too long.
-const lockNotAvailable = "55P03"
+// The SQLSTATEs of statements that met another transaction, or took too long.
+const (
+	deadlock         = "40P01"
+	serialization    = "40001"
+	lockNotAvailable = "55P03"
+	statementTimeout = "57014"
+)
 
 // unavailableState reports whether a SQLSTATE means that a retry can succeed. Those are connection exceptions (08), insufficient
 // resources (53) and operator intervention (57: a shutdown, a cancelled statement). A server that became a standby, and a
 // transaction that lost against another one, have codes of their own.
 func unavailableState(sqlState string) bool {
 	switch sqlState {
-	case "25006" /* read only */, "25P03" /* a transaction was idle for too long */, "40001" /* serialization */, "40P01" /* deadlock */, lockNotAvailable:
+	case "25006" /* read only */, "25P03" /* a transaction was idle for too long */, serialization, deadlock, lockNotAvailable:
 		return true
 	}
 	return strings.HasPrefix(sqlState, "08") || strings.HasPrefix(sqlState, "53") || strings.HasPrefix(sqlState, "57")

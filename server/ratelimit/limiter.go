@@ -26,6 +26,9 @@ type Config struct {
 	CallTimeout time.Duration
 	// InFlight is the maximum number of script calls at once (2). More of them make smaller batches.
 	InFlight int
+	// Queue is the maximum number of requests that wait, at least 8,192. A server whose connections all have room in it, one request
+	// each, needs no share for each client: no client can fill it.
+	Queue int
 	// Registerer takes the metrics; nil for none.
 	Registerer prometheus.Registerer
 	// Logger gets transitions between Redis and local buckets; nil discards them.
@@ -39,7 +42,7 @@ const (
 	defaultInFlight    = 2
 	// batchSize is the maximum number of requests in a script call; take.lua takes 256 at most.
 	batchSize = 128
-	// queueSize is the maximum number of requests that wait.
+	// queueSize is the least Config.Queue.
 	queueSize = 8192
 	// beat is the time between two probes of a Redis that failed, and between two steps of the purge.
 	beat = 250 * time.Millisecond
@@ -90,7 +93,7 @@ func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 		l.slots = append(l.slots, newSlot(l.redis))
 	}
 	l.local = otter.Must(&otter.Options[ID, *rate.Limiter]{MaximumSize: maxLocal})
-	l.batches = batch.New(batch.Config[request, Result]{Size: batchSize, InFlight: cfg.InFlight, Queue: queueSize, Run: l.run})
+	l.batches = batch.New(batch.Config[request, Result]{Size: batchSize, InFlight: cfg.InFlight, Queue: max(cfg.Queue, queueSize), Run: l.run})
 	l.registerMetrics()
 	return l
 }

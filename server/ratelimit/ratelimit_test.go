@@ -187,6 +187,30 @@ func TestFullQueueRefuses(t *testing.T) {
 	group.Wait()
 }
 
+// TestQueueHasRoomForEachConnection: no client whose requests wait keeps those of others from waiting.
+func TestQueueHasRoomForEachConnection(t *testing.T) {
+	const connections = 9000
+	server := testkit.StartRedis(t)
+	registry := prometheus.NewRegistry()
+	l := newLimiter(t, ratelimit.Config{
+		CallTimeout: testkit.Patience, InFlight: 1, Queue: connections, Registerer: registry,
+	}, open(t, "redis://"+server.Address(), patientOptions))
+	r := rate(t, 1, time.Hour, connections)
+	take(t, l, id(1), r)
+	server.Pause()
+	var group sync.WaitGroup
+	for n := range connections {
+		group.Go(func() {
+			if _, err := l.Take(t.Context(), id(1+n/(connections-1)), r); err != nil { // the last is another client's
+				t.Errorf("request %d: %v", n, err)
+			}
+		})
+	}
+	testkit.Eventually(t, "all wait", func() bool { return testkit.Metric(t, registry, "examprep_gate_queue_requests", map[string]string{"store": "redis"}) >= connections-128 })
+	server.Resume()
+	group.Wait()
+}
+
 // TestBucketNeedsAtMost100BytesOfRedis measures what a hundred thousand buckets add to a server of their own.
 func TestBucketNeedsAtMost100BytesOfRedis(t *testing.T) {
 	const buckets = 100_000

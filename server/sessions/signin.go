@@ -153,6 +153,9 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (to
 		token, err = store.Create(ctx, session)
 		return err
 	})
+	if err == nil {
+		_ = s.store.Forget(ctx) // a later sign-in deletes the rest
+	}
 	return token, err
 }
 

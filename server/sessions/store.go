@@ -11,11 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
-// maxTouchInterval limits how old a stored last use can be.
-const maxTouchInterval = time.Minute
+const (
+	// maxTouchInterval limits how old a stored last use can be.
+	maxTouchInterval = time.Minute
+	// forgetTimeout bounds how long a sign-in deletes expired rows, forgetMost how many of each table.
+	forgetTimeout = time.Second
+	forgetMost    = 1000
+)
 
 // Session is a signed-in developer.
 type Session struct {
@@ -49,8 +55,7 @@ func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now
 	}
 }
 
-// Create starts a session and returns the token for the cookie. The token is stored nowhere. Create also deletes some
-// expired rows: only sign-ins add any.
+// Create starts a session and returns the token for the cookie. The token is stored nowhere.
 func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 	now, token := s.now(), s.tokens.encrypt(nil)
 	err := s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
@@ -101,6 +106,29 @@ func (s *Store) End(ctx context.Context, token string) error {
 func (s *Store) Authentic(token []byte) bool {
 	_, ok := s.tokens.decrypt(string(token))
 	return ok
+}
+
+// Forget deletes expired sessions and used sign-ins. Only sign-ins add any, so each sign-in calls it. A row that PostgreSQL does not let
+// it delete, or that another transaction locks, costs no other: a later call deletes it. PostgreSQL logs why it refuses.
+func (s *Store) Forget(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
+	defer cancel()
+	now := s.now()
+	old, err := s.queries.ExpiredSessions(ctx, sessionsdb.ExpiredSessionsParams{Now: now, Most: forgetMost})
+	if err == nil {
+		err = postgres.Divide(old, func(rows [][]byte) error { return s.queries.DropSessions(ctx, rows) }, func([]byte, error) {})
+	}
+	if err != nil {
+		return fmt.Errorf("delete expired sessions: %w", err)
+	}
+	used, err := s.queries.ExpiredSignIns(ctx, sessionsdb.ExpiredSignInsParams{Now: now, Most: forgetMost})
+	if err == nil {
+		err = postgres.Divide(used, func(rows [][]byte) error { return s.queries.DropSignIns(ctx, rows) }, func([]byte, error) {})
+	}
+	if err != nil {
+		return fmt.Errorf("delete used sign-ins: %w", err)
+	}
+	return nil
 }
 
 func hashOf(text string) []byte {

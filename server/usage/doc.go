@@ -12,8 +12,12 @@
 //
 // A killed pod loses its last interval. A meter loses requests while PostgreSQL is unreachable and more keys are in use
 // than it can hold. A pod that stops loses its counts if it cannot write them within two seconds of its last request.
-// examprep_key_usage_lost_total counts the last two cases. A batch that PostgreSQL cannot add (damaged, or a sum out of
-// range) is marked as skipped. All others are added. examprep_key_usage_skipped_batches counts such batches.
+// examprep_key_usage_lost_total counts the last two cases.
+//
+// One row costs no other. A pod keeps a batch that PostgreSQL refuses to store, and writes the others. A roll-up divides a batch that
+// it cannot add, until one key is left, and adds the rest. It tries that key again after all others, for example when the lock on the
+// key's row is gone. If the data are bad (damaged, or a sum out of range) it marks the key's batch as skipped.
+// examprep_key_usage_skipped_batches counts such batches.
 //
 // The last use of a key is in its newest row of key_usage that has one (view api_key_uses). No process deletes rows of
 // key_usage; docs/operations.md shows how to delete old days.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/usagedb"
 )
 
@@ -29,6 +29,10 @@ const (
 	batchKeys = 2048
 	// flushTimeout is MeterConfig.FlushTimeout's default.
 	flushTimeout = 10 * time.Second
+	// lockTimeout is MeterConfig.LockTimeout's default.
+	lockTimeout = 500 * time.Millisecond
+	// mostRefused is how many batches a meter keeps that PostgreSQL refuses, while it writes others.
+	mostRefused = 8
 	// lastFlushTime is MeterConfig.LastFlushTime's default.
 	lastFlushTime = 2 * time.Second
 	// backlogValid is how long the gauges report a measured backlog: other pods can have added it since.
@@ -44,6 +48,8 @@ type MeterConfig struct {
 	RollUpAge time.Duration
 	// FlushTimeout bounds a flush, and a transaction of a roll-up (10 s).
 	FlushTimeout time.Duration
+	// LockTimeout bounds the wait of a roll-up for one locked row (500 ms).
+	LockTimeout time.Duration
 	// LastFlushTime bounds the last flush and roll-up (2 s): the process is about to end.
 	LastFlushTime time.Duration
 	// Now is the clock; nil for time.Now. Registerer receives the meter's metrics; nil for none.
@@ -59,6 +65,7 @@ type Meter struct {
 	shards         [meterShards]shard
 	backlog        atomic.Pointer[backlog] // as last measured
 	batches        []*batch                // not known to be written; only Flush uses them
+	unsure         *batch                  // the first of them, if it can be stored
 	writer         uuid.UUID
 	number         int64 // of the last batch; only Flush uses it
 
@@ -86,6 +93,7 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.LockTimeout = cmp.Or(cfg.LockTimeout, lockTimeout)
 	cfg.FlushTimeout, cfg.LastFlushTime = cmp.Or(cfg.FlushTimeout, flushTimeout), cmp.Or(cfg.LastFlushTime, lastFlushTime)
 	m := &Meter{cfg: cfg, pool: pool, flushRequested: make(chan struct{}, 1), writer: uuid.New()}
 	for i := range m.shards {
@@ -95,8 +103,8 @@ func NewMeter(pool *pgxpool.Pool, cfg MeterConfig) *Meter {
 	return m
 }
 
-// batch holds the counts of some keys on one day. It never changes: it can be sent several times, and is stored once,
-// because its number must be higher than the writer's last.
+// batch holds the counts of some keys on one day. It can be sent several times, and is stored once, because its number must be higher
+// than the writer's last. It only changes after PostgreSQL has refused it.
 type batch = usagedb.AddUsageBatchParams
 
 // backlog describes the batches that were not added to key_usage at a time.
@@ -163,8 +171,9 @@ func (m *Meter) Count(key uuid.UUID, admitted bool) {
 func (m *Meter) Flush(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.FlushTimeout)
 	defer cancel()
-	if err := m.writeBatches(ctx); err != nil {
-		return err // the shards keep their counts: that bounds the batches
+	// With more batches the shards keep their counts: that bounds the batches.
+	if err := m.writeBatches(ctx); err != nil && (!postgres.Divides(err) || len(m.batches) >= mostRefused) {
+		return err
 	}
 	m.drain()
 	return m.writeBatches(ctx)
@@ -195,15 +204,32 @@ func (m *Meter) drain() {
 	}
 }
 
+// writeBatches writes the batches. A batch that PostgreSQL refuses is kept for the next flush, and costs no other. It gets a new writer,
+// because the numbers of a writer only rise. After an error that does not tell whether a batch is stored, that batch
+// must be the next.
 func (m *Meter) writeBatches(ctx context.Context) error {
-	for len(m.batches) > 0 {
-		if err := usagedb.New(m.pool).AddUsageBatch(ctx, *m.batches[0]); err != nil {
-			m.flushFailures.Inc()
-			return fmt.Errorf("write usage of keys: %w", err)
+	var failed error
+	var kept []*batch
+	for i, b := range m.batches {
+		err := usagedb.New(m.pool).AddUsageBatch(ctx, *b)
+		if err == nil {
+			m.unsure = nil
+			continue
 		}
-		m.batches = slices.Delete(m.batches, 0, 1)
+		m.flushFailures.Inc()
+		failed = fmt.Errorf("write usage of keys: %w", err)
+		if !postgres.Divides(err) {
+			m.unsure = b
+		}
+		if m.unsure != nil {
+			kept = append(kept, m.batches[i:]...)
+			break
+		}
+		b.Writer = uuid.New()
+		kept = append(kept, b)
 	}
-	return nil
+	m.batches = kept
+	return failed
 }
 
 // RequestFlush makes [Meter.Run] write the counters before the interval ends. A process calls it at the start of its

@@ -19,7 +19,9 @@ import (
 
 // patient returns the settings of a meter whose time limits do not act in a test. registry can be nil.
 func patient(registry *prometheus.Registry) usage.MeterConfig {
-	cfg := usage.MeterConfig{Interval: time.Hour, FlushTimeout: testkit.Patience, LastFlushTime: testkit.Patience}
+	cfg := usage.MeterConfig{
+		Interval: time.Hour, FlushTimeout: testkit.Patience, LockTimeout: testkit.Patience, LastFlushTime: testkit.Patience,
+	}
 	if registry != nil {
 		cfg.Registerer = registry
 	}

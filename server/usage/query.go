@@ -18,6 +18,8 @@ type Query struct {
 	Account   uuid.UUID
 	From, To  time.Time // UTC days, both included; their time of day is ignored
 	KeyPrefix string    // names one key of the account; empty for all of them
+	// Reserve makes room for so many rows, before they are read. Its error is that of the query. nil: not called.
+	Reserve func(rows int) error
 }
 
 // Daily is the usage of one key on one UTC day.
@@ -48,6 +50,20 @@ func NewStore(db usagedb.DBTX) *Store { return &Store{queries: usagedb.New(db)} 
 // the last minute may be missing. A prefix that is not the account's is an *UnknownKeyError, more than [MaxRows] a
 // *TooManyRowsError.
 func (s *Store) Daily(ctx context.Context, query Query) ([]Daily, error) {
+	if query.Reserve != nil {
+		count, err := s.queries.CountDailyUsage(ctx, usagedb.CountDailyUsageParams{
+			KeyPrefix: query.KeyPrefix, AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("count usage: %w", err)
+		}
+		if count > MaxRows {
+			return nil, &TooManyRowsError{}
+		}
+		if err := query.Reserve(int(count)); err != nil {
+			return nil, err
+		}
+	}
 	rows, err := s.queries.DailyUsage(ctx, usagedb.DailyUsageParams{
 		KeyPrefix: query.KeyPrefix, AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
 	})

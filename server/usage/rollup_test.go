@@ -159,11 +159,15 @@ func TestRollUpLeavesBatchesToThePodThatRollsUp(t *testing.T) {
 
 func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 	t.Parallel()
-	for name, damage := range map[string]string{
-		"arrays of different lengths": "requests = '{1}'",
-		"a count is missing":          "requests = '{1,NULL}'",
-		"a sum out of range":          "requests = '{9223372036854775807,9223372036854775807}', keys = keys[1:1] || keys[1:1]",
-		"a time out of range":         "last_used = '{1,9223372036854775807}'",
+	for name, c := range map[string]struct {
+		damage string
+		added  int64 // requests of the batch's first key
+	}{
+		"arrays of different lengths": {"requests = '{1}'", 0},
+		"a count is missing":          {"requests = '{1,NULL}'", 1},
+		"a sum out of range": {`requests = '{1,9223372036854775807}',
+			keys = keys[1:1] || (SELECT first.keys FROM key_usage_batches first WHERE first.batch = 1)`, 1},
+		"a time out of range": {"last_used = '{1,9223372036854775807}'", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pool := testkit.Database(t)
@@ -173,11 +177,14 @@ func TestBadBatchIsSkippedAndAllOthersAreAdded(t *testing.T) {
 			writeBatches(t, meter, 2, ids[0])
 			writeBatches(t, meter, 1, ids[1], ids[2])
 			writeBatches(t, meter, 2, ids[0])
-			testkit.Exec(t, pool, "UPDATE key_usage_batches SET "+damage+" WHERE batch = 3")
+			testkit.Exec(t, pool, "UPDATE key_usage_batches SET "+c.damage+" WHERE batch = 3")
+			first := testkit.Get[uuid.UUID](t, pool, "SELECT keys[1] FROM key_usage_batches WHERE batch = 3")
+			want := map[uuid.UUID][2]int64{ids[0]: {4, 0}, ids[1]: {}, ids[2]: {}}
+			want[first] = [2]int64{c.added, 0}
 			for range 2 { // the second has nothing to do
 				check.NoError(t, meter.RollUp(t.Context()))
-				for id, want := range map[uuid.UUID][2]int64{ids[0]: {4, 0}, ids[1]: {}, ids[2]: {}} {
-					check.Equal(t, usageOf(t, pool, id), want, "usage")
+				for id, requests := range want {
+					check.Equal(t, usageOf(t, pool, id), requests, "usage")
 				}
 				check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_usage_batches"), 1, "batches kept")
 				for metricName, want := range map[string]float64{

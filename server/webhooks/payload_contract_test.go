@@ -133,7 +133,7 @@ func sit(t *testing.T, pool *pgxpool.Pool, account uuid.UUID, examKey, paperID s
 	check.NoError(t, err)
 	papers := attempts.NewPapers(snapshot)
 	service, err := attempts.NewService(attempts.Config{
-		NamespaceSecret: []byte(strings.Repeat("n", 32)), Now: time.Now, BatchTimeout: testkit.Patience,
+		NamespaceSecret: []byte(strings.Repeat("n", 32)), Now: time.Now, BatchTimeout: testkit.Patience, LockTimeout: testkit.Patience,
 	}, pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	t.Cleanup(service.Close)

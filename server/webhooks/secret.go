@@ -8,15 +8,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
@@ -105,50 +101,6 @@ func (k *Keyring) Decrypt(endpoint uuid.UUID, keyID string, ciphertext []byte) (
 		return "", fmt.Errorf("webhook secret of endpoint %s does not decrypt under key %q: %w", endpoint, keyID, err)
 	}
 	return string(secret), nil
-}
-
-// Reencrypt encrypts with the first key all secrets that are stored under another one of the keyring. A secret that cannot be read,
-// decrypted or replaced stays as it is and costs no other; the first error of those that PostgreSQL refused is returned at the end.
-func (k *Keyring) Reencrypt(ctx context.Context, queries *webhooksdb.Queries) error {
-	others := slices.DeleteFunc(slices.Collect(maps.Keys(k.keys)), func(id string) bool { return id == k.primary })
-	var refused error
-	for after := uuid.Nil; ; {
-		ids, err := queries.SecretsUnderKeys(ctx, webhooksdb.SecretsUnderKeysParams{KeyIds: others, After: after})
-		if err != nil {
-			return fmt.Errorf("find secrets under other keys: %w", err)
-		}
-		if len(ids) == 0 {
-			return refused
-		}
-		for _, id := range ids {
-			after = id
-			switch err := k.reencrypt(ctx, queries, id); {
-			case postgres.Unavailable(err) && !postgres.Divides(err):
-				return err
-			case refused == nil:
-				refused = err
-			}
-		}
-	}
-}
-
-func (k *Keyring) reencrypt(ctx context.Context, queries *webhooksdb.Queries, id uuid.UUID) error {
-	row, err := queries.Secret(ctx, id)
-	if errors.Is(err, pgx.ErrNoRows) { // deleted meanwhile
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read secret %s: %w", id, err)
-	}
-	secret, err := k.Decrypt(row.EndpointID, row.KeyID, row.Ciphertext)
-	if err != nil { // the worker logs it when the endpoint has a delivery
-		return nil //nolint:nilerr // it stays as it is
-	}
-	keyID, ciphertext := k.Encrypt(row.EndpointID, secret)
-	if err := queries.ReplaceCiphertext(ctx, webhooksdb.ReplaceCiphertextParams{ID: id, KeyID: keyID, Ciphertext: ciphertext}); err != nil {
-		return fmt.Errorf("re-encrypt secret %s: %w", id, err)
-	}
-	return nil
 }
 
 func addSecret(ctx context.Context, q *webhooksdb.Queries, keyring *Keyring, endpoint uuid.UUID, secret string) error {

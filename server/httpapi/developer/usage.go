@@ -23,6 +23,9 @@ const (
 	defaultUsageDays  = 30
 )
 
+// rowMemory is the memory that a row of a report takes, in bytes: as it is read, in the report, and as JSON.
+const rowMemory = 280
+
 // Usage reads the usage of an account's keys; *usage.Store is one.
 type Usage interface {
 	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
@@ -35,7 +38,9 @@ type usageHandlers struct {
 }
 
 func (h *usageHandlers) routes() []endpoint.Route {
-	return []endpoint.Route{session(fasthttp.MethodGet, "/v1/developer/usage", "getUsage", endpoint.Time, h.get)}
+	route := session(fasthttp.MethodGet, "/v1/developer/usage", "getUsage", endpoint.Time, h.get)
+	route.Reserves = true
+	return []endpoint.Route{route}
 }
 
 // counts are sums of requests.
@@ -67,6 +72,7 @@ func (h *usageHandlers) get(ctx context.Context, r *endpoint.Request) error {
 		return err
 	}
 	query.Account = r.Session.AccountID
+	query.Reserve = func(rows int) error { return r.Reserve(rows * rowMemory) }
 	found, err := h.store.Daily(ctx, query)
 	if _, unknown := errors.AsType[*usage.UnknownKeyError](err); unknown {
 		return apierror.Invalid(apierror.Field{Name: "key_prefix", Detail: "must be the prefix of a key of the account"})

@@ -46,7 +46,8 @@ type Route struct {
 	Operation string // the operationId of the contract, in metrics, logs and traces
 	Access    Access
 	Needs     Needs
-	MaxBody   int // bytes of the request's body; 0 means DefaultMaxBody
+	MaxBody   int  // bytes of the request's body; 0 means DefaultMaxBody
+	Reserves  bool // Handle calls Request.Reserve
 	Handle    Handler
 }
 
@@ -65,7 +66,10 @@ type Request struct {
 	Session  sessions.Session // the signed-in developer's; zero on other routes
 	ExamKey  string           // the exam's of the path; empty on other routes
 	Body     []byte           // empty if the route does not need it: nothing reads it past the limit for bodies in memory
-	Own      bool             // the response's body was made for this request alone, so its memory counts until it is sent
+	// Reserve makes room for the memory that a response of the client takes, in bytes, or returns the error that answers the request. A
+	// handler calls it before it makes a large response. nil without Route.Reserves.
+	Reserve func(bytes int) error
+	Own     bool // the response's body was made for this request alone, so its memory counts until it is sent
 }
 
 // JSON returns the fields of Body, which is an object.

@@ -24,13 +24,14 @@ func TestOldChangesAreDeletedInPortions(t *testing.T) {
 	testkit.Eventually(t, "one change is left", func() bool {
 		return testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes") == 1
 	})
-	if most := testkit.Get[int](t, pool, "SELECT max(rows) FROM portions"); most > 10_000 {
+	if most := testkit.Get[int](t, pool, "SELECT max(rows) FROM portions"); most > 1000 {
 		t.Errorf("one statement deleted %d changes", most)
 	}
 }
 
 func TestAFailedDeletionOfOldChangesDelaysNoLease(t *testing.T) {
 	pool := testkit.Database(t)
+	exec(t, pool, "INSERT INTO key_changes VALUES (1000000000000000)")
 	exec(t, pool, "CREATE SEQUENCE tries")
 	exec(t, pool, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('tries'); RAISE EXCEPTION 'refused'; END $$`)
 	exec(t, pool, "CREATE TRIGGER refuse BEFORE DELETE ON key_changes FOR EACH STATEMENT EXECUTE FUNCTION refuse()")
@@ -50,4 +51,42 @@ func TestAFailedDeletionOfOldChangesDelaysNoLease(t *testing.T) {
 	testkit.Eventually(t, "the failure is logged", func() bool { return strings.Contains(log.String(), "refused") })
 	check.Equal(t, connection(), before, "the pod's connection")
 	check.Equal(t, testkit.Get[int](t, pool, "SELECT last_value FROM tries"), 1, "tries")
+}
+
+// TestAnOldRowInTroubleKeepsNoOther deletes old changes and pods of which one cannot be deleted.
+func TestAnOldRowInTroubleKeepsNoOther(t *testing.T) {
+	for _, row := range []struct{ table, column, value string }{
+		{"key_changes", "number", "1000000000000777"},
+		{"api_pods", "id", "00000000-0000-0000-0000-000000000007"},
+	} {
+		for _, trouble := range testkit.Troubles() {
+			t.Run(row.table+" "+string(trouble), func(t *testing.T) {
+				pool := testkit.Database(t)
+				exec(t, pool, "INSERT INTO key_changes SELECT 1000000000000000 + n FROM generate_series(1, 2500) n")
+				exec(t, pool, `INSERT INTO api_pods (id, applied, lost_at)
+					SELECT ('00000000-0000-0000-0000-00000000000' || n)::uuid, 0, now() - interval '2 days' FROM generate_series(1, 9) n`)
+				end := trouble.Begin(t, pool, row.table, row.column, row.value)
+				clock := gatetest.NewClock()
+				start(t, pool, directory.Config{Clock: clock.Read, Timings: busy()})
+				left := func(changes, pods int) {
+					t.Helper()
+					clock.Pass(10 * time.Minute)
+					testkit.Eventually(t, "the other rows are deleted", func() bool {
+						return testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes WHERE number < 1000000000010000") == changes &&
+							testkit.Get[int](t, pool, "SELECT count(*) FROM api_pods WHERE lost_at IS NOT NULL") == pods
+					})
+				}
+				switch {
+				case trouble == testkit.Slow:
+					left(0, 0)
+				case row.table == "key_changes":
+					left(1, 0)
+				default:
+					left(0, 1)
+				}
+				end()
+				left(0, 0)
+			})
+		}
+	}
 }

@@ -14,16 +14,19 @@ import (
 )
 
 const closeAttempt = `-- name: CloseAttempt :one
-WITH closed AS (
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', $1::text, true)
+), closed AS (
     UPDATE attempts
-    SET state = $1, scoring_status = $2, closed_at = $3, submitted_at = $3,
-        late = $4, overtime_sec = $5, score_hundredths = $6,
-        answers = $7, submission_digest = $8
-    WHERE id = $9 AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM $10::timestamptz
+    SET state = $2, scoring_status = $3, closed_at = $4, submitted_at = $4,
+        late = $5, overtime_sec = $6, score_hundredths = $7,
+        answers = $8, submission_digest = $9
+    FROM bounded
+    WHERE id = $10 AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM $11::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($11::text, '')) AS endpoints
-    FROM closed, ROWS FROM (unnest($12::uuid[]), unnest($13::text[]), unnest($14::bytea[]))
+    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($12::text, '')) AS endpoints
+    FROM closed, ROWS FROM (unnest($13::uuid[]), unnest($14::text[]), unnest($15::bytea[]))
         AS e (id, kind, body)
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
@@ -31,6 +34,7 @@ SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
 `
 
 type CloseAttemptParams struct {
+	LockTimeout      string
 	State            string
 	ScoringStatus    string
 	SubmittedAt      *time.Time
@@ -53,9 +57,11 @@ type CloseAttemptRow struct {
 }
 
 // State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and
-// closed is false, when the attempt is no longer in progress or has another deadline than the caller knows.
+// closed is false, when the attempt is no longer in progress or has another deadline than the caller knows. The wait for the row is
+// bounded.
 func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (CloseAttemptRow, error) {
 	row := q.db.QueryRow(ctx, closeAttempt,
+		arg.LockTimeout,
 		arg.State,
 		arg.ScoringStatus,
 		arg.SubmittedAt,
@@ -77,22 +83,24 @@ func (q *Queries) CloseAttempt(ctx context.Context, arg CloseAttemptParams) (Clo
 }
 
 const closeAttempts = `-- name: CloseAttempts :many
-WITH closed AS (
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', $1::text, true)
+), closed AS (
     UPDATE attempts a
     SET state = r.state, scoring_status = r.scoring_status, closed_at = r.submitted_at, submitted_at = r.submitted_at,
         late = r.late, overtime_sec = r.overtime_sec, score_hundredths = CASE WHEN r.score >= 0 THEN r.score END,
         answers = r.answers, submission_digest = r.submission_digest
-    FROM ROWS FROM (unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]),
-                    unnest($4::timestamptz[]), unnest($5::boolean[]),
-                    unnest($6::int[]), unnest($7::int[]), unnest($8::jsonb[]),
-                    unnest($9::bytea[]), unnest($10::timestamptz[]))
+    FROM bounded, ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]),
+                    unnest($5::timestamptz[]), unnest($6::boolean[]),
+                    unnest($7::int[]), unnest($8::int[]), unnest($9::jsonb[]),
+                    unnest($10::bytea[]), unnest($11::timestamptz[]))
         AS r (id, state, scoring_status, submitted_at, late, overtime_sec, score, answers, submission_digest, expires_at)
     WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
     RETURNING a.id, a.account_id
 ), told AS MATERIALIZED (
     SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS endpoints
-    FROM ROWS FROM (unnest($11::uuid[]), unnest($12::uuid[]), unnest($13::text[]),
-                    unnest($14::bytea[]), unnest($15::text[]))
+    FROM ROWS FROM (unnest($12::uuid[]), unnest($13::uuid[]), unnest($14::text[]),
+                    unnest($15::bytea[]), unnest($16::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
 )
@@ -100,6 +108,7 @@ SELECT closed.id, coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told
 `
 
 type CloseAttemptsParams struct {
+	LockTimeout       string
 	Ids               []uuid.UUID
 	States            []string
 	ScoringStatuses   []string
@@ -123,9 +132,10 @@ type CloseAttemptsRow struct {
 }
 
 // CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
-// hundredths of a score mean none, and so does a zero expires_at.
+// hundredths of a score mean none, and so does a zero expires_at. The wait for each row is bounded.
 func (q *Queries) CloseAttempts(ctx context.Context, arg CloseAttemptsParams) ([]CloseAttemptsRow, error) {
 	rows, err := q.db.Query(ctx, closeAttempts,
+		arg.LockTimeout,
 		arg.Ids,
 		arg.States,
 		arg.ScoringStatuses,
@@ -485,9 +495,11 @@ func (q *Queries) OldestOverdue(ctx context.Context, lateSeconds float64) (float
 }
 
 const openAttempt = `-- name: OpenAttempt :exec
-WITH of_key AS (
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', $12::text, true)
+), of_key AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
-    VALUES ($3, $5, '', 1)
+    SELECT $3, $5, '', 1 FROM bounded
     ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + 1
     RETURNING total
 ), of_learner AS (
@@ -515,10 +527,11 @@ type OpenAttemptParams struct {
 	QuestionCount int32
 	OpenedAt      time.Time
 	ExpiresAt     *time.Time
+	LockTimeout   string
 }
 
 // Counters and row in one statement. The learner's counter reads from the key's, so that every open of a key takes the
-// two row locks in the same order.
+// two row locks in the same order. The wait for each is bounded.
 func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) error {
 	_, err := q.db.Exec(ctx, openAttempt,
 		arg.ID,
@@ -532,18 +545,19 @@ func (q *Queries) OpenAttempt(ctx context.Context, arg OpenAttemptParams) error 
 		arg.QuestionCount,
 		arg.OpenedAt,
 		arg.ExpiresAt,
+		arg.LockTimeout,
 	)
 	return err
 }
 
 const openAttempts = `-- name: OpenAttempts :exec
-WITH unflushed AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true)
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', $16::text, true)
 ), counted AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
     SELECT c.family_id, c.exam_key, c.learner, c.opened
-    FROM ROWS FROM (unnest($16::uuid[]), unnest($17::text[]),
-                    unnest($18::bytea[]), unnest($19::bigint[]))
+    FROM bounded, ROWS FROM (unnest($17::uuid[]), unnest($18::text[]),
+                    unnest($19::bytea[]), unnest($20::bigint[]))
         AS c (family_id, exam_key, learner, opened)
     ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + excluded.total
     RETURNING family_id, exam_key, learner, total
@@ -555,7 +569,7 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
 SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
        sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
        r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
-FROM unflushed, sorted, ROWS FROM (
+FROM bounded, sorted, ROWS FROM (
     unnest($1::uuid[]), unnest($2::uuid[]), unnest($3::uuid[]),
     unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[]),
     unnest($7::bytea[]), unnest($8::bytea[]),
@@ -582,6 +596,7 @@ type OpenAttemptsParams struct {
 	QuestionCounts  []int32
 	OpenedAt        []time.Time
 	ExpiresAt       []time.Time
+	LockTimeout     string
 	CounterFamilies []uuid.UUID
 	CounterExams    []string
 	CounterLearners [][]byte
@@ -592,7 +607,7 @@ type OpenAttemptsParams struct {
 // statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
 // the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
 // "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none. The commit does not wait for the disk, so
-// it frees the counters at once. Answer no caller before FlushCommits.
+// it frees the counters at once. Answer no caller before FlushCommits. The wait for each counter is bounded.
 func (q *Queries) OpenAttempts(ctx context.Context, arg OpenAttemptsParams) error {
 	_, err := q.db.Exec(ctx, openAttempts,
 		arg.Ids,
@@ -610,6 +625,7 @@ func (q *Queries) OpenAttempts(ctx context.Context, arg OpenAttemptsParams) erro
 		arg.QuestionCounts,
 		arg.OpenedAt,
 		arg.ExpiresAt,
+		arg.LockTimeout,
 		arg.CounterFamilies,
 		arg.CounterExams,
 		arg.CounterLearners,

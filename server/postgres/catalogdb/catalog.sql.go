@@ -12,6 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
+const boundLocks = `-- name: BoundLocks :exec
+SELECT set_config('lock_timeout', $1::text, true)
+`
+
+// Bounds the wait for each lock until the transaction ends.
+func (q *Queries) BoundLocks(ctx context.Context, wait string) error {
+	_, err := q.db.Exec(ctx, boundLocks, wait)
+	return err
+}
+
 const catalogExams = `-- name: CatalogExams :many
 SELECT e.exam_key, e.revision, e.withdrawn, e.repairs, r.document,
        (SELECT coalesce(json_agg(json_build_object(
@@ -100,6 +110,43 @@ func (q *Queries) CatalogStates(ctx context.Context) ([]CatalogStatesRow, error)
 		return nil, err
 	}
 	return items, nil
+}
+
+const dropPapers = `-- name: DropPapers :exec
+DELETE FROM paper_revisions d WHERE d.exam_key = $1 AND NOT d.opened AND d.digest IN (
+    SELECT p.digest FROM paper_revisions p
+    WHERE p.exam_key = $1 AND p.digest = ANY ($2::bytea[]) AND NOT p.opened
+      AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
+    FOR UPDATE OF p SKIP LOCKED)
+`
+
+type DropPapersParams struct {
+	ExamKey string
+	Digests [][]byte
+}
+
+// Deletes paper revisions, with their answer keys, if they are still unused. It and MarkOpened lock the same row: the one that comes
+// second sees what the first one committed. It skips locked rows, so it never waits.
+func (q *Queries) DropPapers(ctx context.Context, arg DropPapersParams) error {
+	_, err := q.db.Exec(ctx, dropPapers, arg.ExamKey, arg.Digests)
+	return err
+}
+
+const dropRevisions = `-- name: DropRevisions :exec
+DELETE FROM exam_revisions r WHERE r.exam_key = $1 AND r.revision IN (
+    SELECT old.revision FROM exam_revisions old
+    WHERE old.exam_key = $1 AND old.revision = ANY ($2::bigint[]) FOR UPDATE SKIP LOCKED)
+`
+
+type DropRevisionsParams struct {
+	ExamKey   string
+	Revisions []int64
+}
+
+// Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropRevisions(ctx context.Context, arg DropRevisionsParams) error {
+	_, err := q.db.Exec(ctx, dropRevisions, arg.ExamKey, arg.Revisions)
+	return err
 }
 
 const examState = `-- name: ExamState :one
@@ -405,6 +452,44 @@ func (q *Queries) NoteRepair(ctx context.Context, arg NoteRepairParams) error {
 	return err
 }
 
+const oldRevisions = `-- name: OldRevisions :many
+SELECT old.revision FROM exam_revisions old
+WHERE old.exam_key = $1
+  AND old.revision <= $2::bigint
+  AND EXISTS (SELECT FROM exam_revisions next
+              WHERE next.exam_key = old.exam_key AND next.revision > old.revision
+                AND next.created_at < $3::timestamptz)
+ORDER BY old.revision
+`
+
+type OldRevisionsParams struct {
+	ExamKey   string
+	KeepAfter int64
+	Before    time.Time
+}
+
+// The revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may still open a paper of
+// theirs.
+func (q *Queries) OldRevisions(ctx context.Context, arg OldRevisionsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, oldRevisions, arg.ExamKey, arg.KeepAfter, arg.Before)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var revision int64
+		if err := rows.Scan(&revision); err != nil {
+			return nil, err
+		}
+		items = append(items, revision)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const paperAnswerKey = `-- name: PaperAnswerKey :one
 SELECT p.question_count, k.answer_key
 FROM paper_revisions p
@@ -553,41 +638,6 @@ func (q *Queries) PinnedState(ctx context.Context, arg PinnedStateParams) (Pinne
 		&i.PaperCounts,
 	)
 	return i, err
-}
-
-const prunePapers = `-- name: PrunePapers :exec
-DELETE FROM paper_revisions p
-WHERE p.exam_key = $1 AND NOT p.opened
-  AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
-`
-
-// Deletes the paper revisions that no revision of the exam lists and that no attempt has opened, with their answer keys.
-// It and MarkOpened lock the same row: the one that comes second sees what the first one committed.
-func (q *Queries) PrunePapers(ctx context.Context, examKey string) error {
-	_, err := q.db.Exec(ctx, prunePapers, examKey)
-	return err
-}
-
-const pruneRevisions = `-- name: PruneRevisions :exec
-DELETE FROM exam_revisions old
-WHERE old.exam_key = $1
-  AND old.revision <= $2::bigint
-  AND EXISTS (SELECT FROM exam_revisions next
-              WHERE next.exam_key = old.exam_key AND next.revision > old.revision
-                AND next.created_at < $3::timestamptz)
-`
-
-type PruneRevisionsParams struct {
-	ExamKey   string
-	KeepAfter int64
-	Before    time.Time
-}
-
-// Drops the revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may
-// still open a paper of theirs.
-func (q *Queries) PruneRevisions(ctx context.Context, arg PruneRevisionsParams) error {
-	_, err := q.db.Exec(ctx, pruneRevisions, arg.ExamKey, arg.KeepAfter, arg.Before)
-	return err
 }
 
 const releaseClaim = `-- name: ReleaseClaim :exec
@@ -803,6 +853,33 @@ func (q *Queries) Tell(ctx context.Context, arg TellParams) error {
 		arg.ExamKey,
 	)
 	return err
+}
+
+const unusedPapers = `-- name: UnusedPapers :many
+SELECT p.digest FROM paper_revisions p
+WHERE p.exam_key = $1 AND NOT p.opened
+  AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
+`
+
+// The paper revisions that no revision of the exam lists and that no attempt has opened.
+func (q *Queries) UnusedPapers(ctx context.Context, examKey string) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, unusedPapers, examKey)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var digest []byte
+		if err := rows.Scan(&digest); err != nil {
+			return nil, err
+		}
+		items = append(items, digest)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const wholePaper = `-- name: WholePaper :one

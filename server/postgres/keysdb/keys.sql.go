@@ -12,6 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
+const accountNamed = `-- name: AccountNamed :one
+SELECT id FROM accounts WHERE name = $1
+`
+
+func (q *Queries) AccountNamed(ctx context.Context, name string) (uuid.UUID, error) {
+	row := q.db.QueryRow(ctx, accountNamed, name)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
 const addEmptyKeyChange = `-- name: AddEmptyKeyChange :execrows
 SELECT add_key_change(NULL, $1::bigint)
 WHERE $1::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint
@@ -96,6 +107,27 @@ func (q *Queries) DirectoryRoom(ctx context.Context) (DirectoryRoomRow, error) {
 	return i, err
 }
 
+const dropKeyChanges = `-- name: DropKeyChanges :exec
+DELETE FROM key_changes k WHERE k.number IN (
+    SELECT o.number FROM key_changes o WHERE o.number = ANY ($1::bigint[]) ORDER BY o.number FOR UPDATE SKIP LOCKED)
+`
+
+// Skips locked rows: another pod deletes them.
+func (q *Queries) DropKeyChanges(ctx context.Context, numbers []int64) error {
+	_, err := q.db.Exec(ctx, dropKeyChanges, numbers)
+	return err
+}
+
+const dropLostPods = `-- name: DropLostPods :exec
+DELETE FROM api_pods p WHERE p.id IN (
+    SELECT o.id FROM api_pods o WHERE o.id = ANY ($1::uuid[]) AND o.lost_at IS NOT NULL FOR UPDATE SKIP LOCKED)
+`
+
+func (q *Queries) DropLostPods(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropLostPods, ids)
+	return err
+}
+
 const ensureAccount = `-- name: EnsureAccount :one
 INSERT INTO accounts (id, name) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
@@ -172,59 +204,6 @@ func (q *Queries) KeyOfAccount(ctx context.Context, arg KeyOfAccountParams) (Key
 	return i, err
 }
 
-const listKeys = `-- name: ListKeys :many
-SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
-FROM api_keys k
-JOIN accounts a ON a.id = k.account_id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
-WHERE $1::text = '' OR a.name = $1::text
-ORDER BY k.created_at DESC, k.id DESC
-`
-
-type ListKeysRow struct {
-	ID         uuid.UUID
-	Prefix     string
-	Name       string
-	AccountID  uuid.UUID
-	Account    string
-	Tier       *string
-	CreatedAt  time.Time
-	ExpiresAt  *time.Time
-	RevokedAt  *time.Time
-	LastUsedAt *time.Time
-}
-
-func (q *Queries) ListKeys(ctx context.Context, account string) ([]ListKeysRow, error) {
-	rows, err := q.db.Query(ctx, listKeys, account)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []ListKeysRow
-	for rows.Next() {
-		var i ListKeysRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Prefix,
-			&i.Name,
-			&i.AccountID,
-			&i.Account,
-			&i.Tier,
-			&i.CreatedAt,
-			&i.ExpiresAt,
-			&i.RevokedAt,
-			&i.LastUsedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const lockAccount = `-- name: LockAccount :exec
 SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
 `
@@ -287,6 +266,31 @@ func (q *Queries) LockTier(ctx context.Context, name string) (*string, error) {
 	return managed_by, err
 }
 
+const longLostPods = `-- name: LongLostPods :many
+SELECT id FROM api_pods WHERE lost_at < now() - interval '25 hours'
+`
+
+// Pods that were lost 25 hours ago. Such a pod refuses every key.
+func (q *Queries) LongLostPods(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, longLostPods)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const markPodsLost = `-- name: MarkPodsLost :exec
 UPDATE api_pods p SET lost_at = now()
 FROM (SELECT unnest($2::uuid[]) AS id, unnest($3::bigint[]) AS renewals) silent
@@ -314,6 +318,101 @@ func (q *Queries) NewestKeyChange(ctx context.Context) (int64, error) {
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const oldKeyChanges = `-- name: OldKeyChanges :many
+SELECT o.number FROM key_changes o
+WHERE o.number > $1 AND o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+  AND o.number < (SELECT max(newest.number) FROM key_changes newest)
+ORDER BY o.number LIMIT $2
+`
+
+type OldKeyChangesParams struct {
+	After int64
+	Most  int32
+}
+
+// The next changes that are older than an hour, without the newest of all.
+func (q *Queries) OldKeyChanges(ctx context.Context, arg OldKeyChangesParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, oldKeyChanges, arg.After, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var number int64
+		if err := rows.Scan(&number); err != nil {
+			return nil, err
+		}
+		items = append(items, number)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pageOfAllKeys = `-- name: PageOfAllKeys :many
+SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.tier, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
+      WHERE (p.created_at, p.id) < (coalesce($1::timestamptz, 'infinity'), $2::uuid)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT $3) k
+JOIN accounts a ON a.id = k.account_id
+LEFT JOIN api_key_uses u ON u.key_id = k.id
+ORDER BY k.created_at DESC, k.id DESC
+`
+
+type PageOfAllKeysParams struct {
+	Before   *time.Time
+	BeforeID uuid.UUID
+	Page     int32
+}
+
+type PageOfAllKeysRow struct {
+	ID         uuid.UUID
+	Prefix     string
+	Name       string
+	AccountID  uuid.UUID
+	Account    string
+	Tier       *string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+}
+
+// The same of all accounts.
+func (q *Queries) PageOfAllKeys(ctx context.Context, arg PageOfAllKeysParams) ([]PageOfAllKeysRow, error) {
+	rows, err := q.db.Query(ctx, pageOfAllKeys, arg.Before, arg.BeforeID, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageOfAllKeysRow
+	for rows.Next() {
+		var i PageOfAllKeysRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Prefix,
+			&i.Name,
+			&i.AccountID,
+			&i.Account,
+			&i.Tier,
+			&i.CreatedAt,
+			&i.ExpiresAt,
+			&i.RevokedAt,
+			&i.LastUsedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const pageOfKeys = `-- name: PageOfKeys :many
@@ -348,7 +447,7 @@ type PageOfKeysRow struct {
 	LastUsedAt *time.Time
 }
 
-// From before a position on; without one from the newest on.
+// An account's keys from before a position on; without one from the newest on.
 func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageOfKeysRow, error) {
 	rows, err := q.db.Query(ctx, pageOfKeys,
 		arg.Account,
@@ -386,7 +485,6 @@ func (q *Queries) PageOfKeys(ctx context.Context, arg PageOfKeysParams) ([]PageO
 }
 
 const podsApplied = `-- name: PodsApplied :many
-
 SELECT server.standby, (SELECT coalesce(max(k.number), 0) FROM key_changes k)::bigint AS newest,
        coalesce(p.id, '00000000-0000-0000-0000-000000000000')::uuid AS id, coalesce(p.applied, 0)::bigint AS applied,
        coalesce(p.told, 0)::bigint AS told, coalesce(p.renewals, 0)::bigint AS renewals, (p.lost_at IS NOT NULL)::boolean AS lost
@@ -403,7 +501,6 @@ type PodsAppliedRow struct {
 	Lost     bool
 }
 
-// another pod deletes them
 // All pods, each with the newest number, in one snapshot. Without a pod there is one row, whose id is zero. Rows of a standby can be
 // old.
 func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
@@ -432,26 +529,6 @@ func (q *Queries) PodsApplied(ctx context.Context) ([]PodsAppliedRow, error) {
 		return nil, err
 	}
 	return items, nil
-}
-
-const pruneKeyChanges = `-- name: PruneKeyChanges :execrows
-WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
-DELETE FROM key_changes k WHERE k.number IN (
-    SELECT o.number FROM key_changes o
-    WHERE o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
-      AND o.number < (SELECT max(newest.number) FROM key_changes newest)
-    ORDER BY o.number LIMIT $1
-    FOR UPDATE SKIP LOCKED)
-`
-
-// Deletes a portion of the oldest changes. An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go:
-// such a pod refuses every key.
-func (q *Queries) PruneKeyChanges(ctx context.Context, most int32) (int64, error) {
-	result, err := q.db.Exec(ctx, pruneKeyChanges, most)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const putTier = `-- name: PutTier :execrows

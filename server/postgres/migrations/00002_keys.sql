@@ -39,6 +39,8 @@ CREATE TABLE api_keys (
     rotated_at   timestamptz
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id, created_at DESC);
+-- For an administrator's list.
+CREATE INDEX api_keys_by_age ON api_keys (created_at DESC, id DESC);
 -- For an administrator's statements. No process reads keys by tier.
 CREATE INDEX api_keys_by_tier ON api_keys (tier) WHERE tier IS NOT NULL;
 -- Counts the active keys of an account. Revoked keys are not in it; the reader leaves out those that have expired.

@@ -38,6 +38,8 @@ CREATE TABLE key_usage_batches (
     batch        bigint NOT NULL,
     day          date NOT NULL,
     written_at   timestamptz NOT NULL DEFAULT now(),
+    -- When a roll-up last failed because of this batch. NULL for all others. Roll-ups try it after all others.
+    tried_at     timestamptz,
     -- When a roll-up found that this batch cannot be added. NULL for all others.
     skipped_at   timestamptz,
     -- Arrays of one length: an element for each key.

@@ -1,9 +1,11 @@
 -- name: OpenAttempt :exec
 -- Counters and row in one statement. The learner's counter reads from the key's, so that every open of a key takes the
--- two row locks in the same order.
-WITH of_key AS (
+-- two row locks in the same order. The wait for each is bounded.
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', sqlc.arg(lock_timeout)::text, true)
+), of_key AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
-    VALUES (sqlc.arg(family_id), sqlc.arg(exam_key), '', 1)
+    SELECT sqlc.arg(family_id), sqlc.arg(exam_key), '', 1 FROM bounded
     ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + 1
     RETURNING total
 ), of_learner AS (
@@ -23,13 +25,13 @@ FROM of_key;
 -- statements of all pods then lock them in one order, which is also that of OpenAttempt. A row's counters are subscripts of
 -- the sorted totals; its number is the total less the attempts after it. No learner is subscript 0, which yields NULL. COLLATE
 -- "C" sorts the totals as the caller has sorted the rows. A zero expires_at means none. The commit does not wait for the disk, so
--- it frees the counters at once. Answer no caller before FlushCommits.
-WITH unflushed AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true)
+-- it frees the counters at once. Answer no caller before FlushCommits. The wait for each counter is bounded.
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', sqlc.arg(lock_timeout)::text, true)
 ), counted AS (
     INSERT INTO attempt_counters (family_id, exam_key, learner, total)
     SELECT c.family_id, c.exam_key, c.learner, c.opened
-    FROM ROWS FROM (unnest(sqlc.arg(counter_families)::uuid[]), unnest(sqlc.arg(counter_exams)::text[]),
+    FROM bounded, ROWS FROM (unnest(sqlc.arg(counter_families)::uuid[]), unnest(sqlc.arg(counter_exams)::text[]),
                     unnest(sqlc.arg(counter_learners)::bytea[]), unnest(sqlc.arg(counter_opened)::bigint[]))
         AS c (family_id, exam_key, learner, opened)
     ON CONFLICT (family_id, exam_key, learner) DO UPDATE SET total = attempt_counters.total + excluded.total
@@ -42,7 +44,7 @@ INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, pap
 SELECT r.id, r.account_id, r.family_id, r.key_id, r.exam_key, r.paper_id, r.paper_digest, r.learner,
        sorted.totals[r.key_counter] - r.key_after, sorted.totals[r.learner_counter] - r.learner_after,
        r.question_count, r.opened_at, nullif(r.expires_at, '0001-01-01 00:00:00+00')
-FROM unflushed, sorted, ROWS FROM (
+FROM bounded, sorted, ROWS FROM (
     unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(account_ids)::uuid[]), unnest(sqlc.arg(family_ids)::uuid[]),
     unnest(sqlc.arg(key_ids)::uuid[]), unnest(sqlc.arg(exam_keys)::text[]), unnest(sqlc.arg(paper_ids)::text[]),
     unnest(sqlc.arg(paper_digests)::bytea[]), unnest(sqlc.arg(learners)::bytea[]),
@@ -67,12 +69,16 @@ WHERE id = ANY (sqlc.arg(ids)::uuid[]);
 
 -- name: CloseAttempt :one
 -- State, answers, score and events are one statement, so one transaction and one round trip. Nothing is written, and
--- closed is false, when the attempt is no longer in progress or has another deadline than the caller knows.
-WITH closed AS (
+-- closed is false, when the attempt is no longer in progress or has another deadline than the caller knows. The wait for the row is
+-- bounded.
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', sqlc.arg(lock_timeout)::text, true)
+), closed AS (
     UPDATE attempts
     SET state = sqlc.arg(state), scoring_status = sqlc.arg(scoring_status), closed_at = sqlc.arg(submitted_at), submitted_at = sqlc.arg(submitted_at),
         late = sqlc.arg(late), overtime_sec = sqlc.arg(overtime_sec), score_hundredths = sqlc.narg(score_hundredths),
         answers = sqlc.arg(answers), submission_digest = sqlc.arg(submission_digest)
+    FROM bounded
     WHERE id = sqlc.arg(id) AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM sqlc.narg(expires_at)::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
@@ -85,13 +91,15 @@ SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
 
 -- name: CloseAttempts :many
 -- CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
--- hundredths of a score mean none, and so does a zero expires_at.
-WITH closed AS (
+-- hundredths of a score mean none, and so does a zero expires_at. The wait for each row is bounded.
+WITH bounded AS MATERIALIZED (
+    SELECT set_config('lock_timeout', sqlc.arg(lock_timeout)::text, true)
+), closed AS (
     UPDATE attempts a
     SET state = r.state, scoring_status = r.scoring_status, closed_at = r.submitted_at, submitted_at = r.submitted_at,
         late = r.late, overtime_sec = r.overtime_sec, score_hundredths = CASE WHEN r.score >= 0 THEN r.score END,
         answers = r.answers, submission_digest = r.submission_digest
-    FROM ROWS FROM (unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(states)::text[]), unnest(sqlc.arg(scoring_statuses)::text[]),
+    FROM bounded, ROWS FROM (unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(states)::text[]), unnest(sqlc.arg(scoring_statuses)::text[]),
                     unnest(sqlc.arg(submitted_at)::timestamptz[]), unnest(sqlc.arg(late)::boolean[]),
                     unnest(sqlc.arg(overtime_sec)::int[]), unnest(sqlc.arg(scores)::int[]), unnest(sqlc.arg(answers)::jsonb[]),
                     unnest(sqlc.arg(submission_digests)::bytea[]), unnest(sqlc.arg(expires_at)::timestamptz[]))

@@ -186,22 +186,41 @@ ON CONFLICT (exam_key) DO UPDATE SET revision = excluded.revision, at = excluded
 SELECT webhook_record_event(sqlc.arg(event_id)::uuid, sqlc.arg(event_kind)::text, NULL, sqlc.arg(event_body)::bytea),
        pg_notify('examprep_catalog', sqlc.arg(exam_key)::text);
 
--- name: PruneRevisions :exec
--- Drops the revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may
--- still open a paper of theirs.
-DELETE FROM exam_revisions old
+-- name: BoundLocks :exec
+-- Bounds the wait for each lock until the transaction ends.
+SELECT set_config('lock_timeout', sqlc.arg(wait)::text, true);
+
+-- name: OldRevisions :many
+-- The revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may still open a paper of
+-- theirs.
+SELECT old.revision FROM exam_revisions old
 WHERE old.exam_key = sqlc.arg(exam_key)
   AND old.revision <= sqlc.arg(keep_after)::bigint
   AND EXISTS (SELECT FROM exam_revisions next
               WHERE next.exam_key = old.exam_key AND next.revision > old.revision
-                AND next.created_at < sqlc.arg(before)::timestamptz);
+                AND next.created_at < sqlc.arg(before)::timestamptz)
+ORDER BY old.revision;
 
--- name: PrunePapers :exec
--- Deletes the paper revisions that no revision of the exam lists and that no attempt has opened, with their answer keys.
--- It and MarkOpened lock the same row: the one that comes second sees what the first one committed.
-DELETE FROM paper_revisions p
+-- name: DropRevisions :exec
+-- Skips locked rows, so it never waits for another transaction.
+DELETE FROM exam_revisions r WHERE r.exam_key = sqlc.arg(exam_key) AND r.revision IN (
+    SELECT old.revision FROM exam_revisions old
+    WHERE old.exam_key = sqlc.arg(exam_key) AND old.revision = ANY (sqlc.arg(revisions)::bigint[]) FOR UPDATE SKIP LOCKED);
+
+-- name: UnusedPapers :many
+-- The paper revisions that no revision of the exam lists and that no attempt has opened.
+SELECT p.digest FROM paper_revisions p
 WHERE p.exam_key = sqlc.arg(exam_key) AND NOT p.opened
   AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest);
+
+-- name: DropPapers :exec
+-- Deletes paper revisions, with their answer keys, if they are still unused. It and MarkOpened lock the same row: the one that comes
+-- second sees what the first one committed. It skips locked rows, so it never waits.
+DELETE FROM paper_revisions d WHERE d.exam_key = sqlc.arg(exam_key) AND NOT d.opened AND d.digest IN (
+    SELECT p.digest FROM paper_revisions p
+    WHERE p.exam_key = sqlc.arg(exam_key) AND p.digest = ANY (sqlc.arg(digests)::bytea[]) AND NOT p.opened
+      AND NOT EXISTS (SELECT FROM exam_revision_papers x WHERE x.exam_key = p.exam_key AND x.digest = p.digest)
+    FOR UPDATE OF p SKIP LOCKED);
 
 -- name: MarkOpened :one
 -- Keeps a paper revision from being pruned. It returns no row if the revision does not exist.

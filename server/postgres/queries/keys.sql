@@ -45,16 +45,8 @@ WHERE id = $1;
 -- name: SetKeyTier :exec
 UPDATE api_keys SET tier = sqlc.narg('tier') WHERE prefix = $1;
 
--- name: ListKeys :many
-SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
-FROM api_keys k
-JOIN accounts a ON a.id = k.account_id
-LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
-WHERE sqlc.arg('account')::text = '' OR a.name = sqlc.arg('account')::text
-ORDER BY k.created_at DESC, k.id DESC;
-
 -- name: PageOfKeys :many
--- From before a position on; without one from the newest on.
+-- An account's keys from before a position on; without one from the newest on.
 SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
 FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.tier, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
       WHERE p.account_id = sqlc.arg('account')
@@ -64,6 +56,20 @@ FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.tier, p.created_at, p.expir
 JOIN accounts a ON a.id = k.account_id
 LEFT JOIN api_key_uses u ON u.key_id = k.id -- the view has every key; LEFT makes the column nullable for sqlc
 ORDER BY k.created_at DESC, k.id DESC;
+
+-- name: PageOfAllKeys :many
+-- The same of all accounts.
+SELECT k.id, k.prefix, k.name, a.id AS account_id, a.name AS account, k.tier, k.created_at, k.expires_at, k.revoked_at, u.last_used_at
+FROM (SELECT p.id, p.account_id, p.prefix, p.name, p.tier, p.created_at, p.expires_at, p.revoked_at FROM api_keys p
+      WHERE (p.created_at, p.id) < (coalesce(sqlc.narg('before')::timestamptz, 'infinity'), sqlc.arg('before_id')::uuid)
+      ORDER BY p.created_at DESC, p.id DESC
+      LIMIT sqlc.arg('page')) k
+JOIN accounts a ON a.id = k.account_id
+LEFT JOIN api_key_uses u ON u.key_id = k.id
+ORDER BY k.created_at DESC, k.id DESC;
+
+-- name: AccountNamed :one
+SELECT id FROM accounts WHERE name = $1;
 
 -- name: KeyOfAccount :one
 SELECT id, family_id, created_at FROM api_keys WHERE prefix = $1 AND account_id = $2;
@@ -135,16 +141,25 @@ DELETE FROM api_pods WHERE id = $1;
 SELECT add_key_change(NULL, sqlc.arg('above')::bigint)
 WHERE sqlc.arg('above')::bigint <= (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000000)::bigint;
 
--- name: PruneKeyChanges :execrows
--- Deletes a portion of the oldest changes. An hour of changes is kept, and the newest. Rows of pods that were lost 25 hours ago go:
--- such a pod refuses every key.
-WITH pods AS (DELETE FROM api_pods WHERE lost_at < now() - interval '25 hours')
+-- name: OldKeyChanges :many
+-- The next changes that are older than an hour, without the newest of all.
+SELECT o.number FROM key_changes o
+WHERE o.number > sqlc.arg('after') AND o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
+  AND o.number < (SELECT max(newest.number) FROM key_changes newest)
+ORDER BY o.number LIMIT sqlc.arg('most');
+
+-- name: DropKeyChanges :exec
+-- Skips locked rows: another pod deletes them.
 DELETE FROM key_changes k WHERE k.number IN (
-    SELECT o.number FROM key_changes o
-    WHERE o.number < (extract(epoch FROM now() - interval '1 hour') * 1000000)::bigint
-      AND o.number < (SELECT max(newest.number) FROM key_changes newest)
-    ORDER BY o.number LIMIT sqlc.arg('most')
-    FOR UPDATE SKIP LOCKED); -- another pod deletes them
+    SELECT o.number FROM key_changes o WHERE o.number = ANY (sqlc.arg('numbers')::bigint[]) ORDER BY o.number FOR UPDATE SKIP LOCKED);
+
+-- name: LongLostPods :many
+-- Pods that were lost 25 hours ago. Such a pod refuses every key.
+SELECT id FROM api_pods WHERE lost_at < now() - interval '25 hours';
+
+-- name: DropLostPods :exec
+DELETE FROM api_pods p WHERE p.id IN (
+    SELECT o.id FROM api_pods o WHERE o.id = ANY (sqlc.arg('ids')::uuid[]) AND o.lost_at IS NOT NULL FOR UPDATE SKIP LOCKED);
 
 -- name: PodsApplied :many
 -- All pods, each with the newest number, in one snapshot. Without a pod there is one row, whose id is zero. Rows of a standby can be

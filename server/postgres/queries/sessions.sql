@@ -16,16 +16,22 @@ SELECT EXISTS (SELECT FROM used_sign_ins u WHERE u.hash = $1 FOR UPDATE) AS used
 INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTHING;
 
 -- name: InsertSession :exec
--- Also deletes some expired sessions and used sign-ins. It waits for no other transaction.
-WITH old_sessions AS (
-    DELETE FROM sessions WHERE hash IN (
-        SELECT s.hash FROM sessions s WHERE s.expires_at <= @now ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
-), old_sign_ins AS (
-    DELETE FROM used_sign_ins WHERE hash IN (
-        SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= @now ORDER BY u.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
-)
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
 VALUES (@hash, @account_id, @issuer, @subject, @email, @now, @now, @expires_at);
+
+-- name: ExpiredSessions :many
+SELECT hash FROM sessions WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
+
+-- name: DropSessions :exec
+-- Skips locked rows, so it never waits for another transaction.
+DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
+
+-- name: ExpiredSignIns :many
+SELECT hash FROM used_sign_ins WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
+
+-- name: DropSignIns :exec
+-- Skips locked rows, so it never waits for another transaction.
+DELETE FROM used_sign_ins WHERE hash IN (SELECT u.hash FROM used_sign_ins u WHERE u.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
 
 -- name: LookUpSession :one
 SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at

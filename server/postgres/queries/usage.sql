@@ -11,25 +11,30 @@ SELECT writer.id, @batch, @day, @keys::uuid[], @requests::bigint[], @rate_limite
 FROM writer;
 
 -- name: UsageBacklog :one
--- oldest_seconds is the age of the oldest waiting batch, 0 if there is none.
-SELECT count(b.skipped_at) AS skipped,
-       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds
+-- oldest_seconds is the age of the oldest waiting batch, 0 if there is none. due_seconds is the same, with the age of a batch that could
+-- not be added counted from the last try.
+SELECT count(b.skipped_at) AS skipped, now()::timestamptz AS at,
+       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds,
+       coalesce(greatest(extract(epoch FROM now() - min(coalesce(b.tried_at, b.written_at)) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8
+           AS due_seconds
 FROM key_usage_batches b;
 
 -- name: LockRollUp :one
 -- Reports whether the transaction may roll up. It also asks for a plan made for the statement's values: a cached plan,
--- made while there was little usage, would read all usage for each key.
+-- made while there was little usage, would read all usage for each key. And it bounds the wait for a row that another transaction
+-- has locked.
 SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage', 0)) AS locked
-FROM set_config('plan_cache_mode', 'force_custom_plan', true);
+FROM set_config('plan_cache_mode', 'force_custom_plan', true) p, set_config('lock_timeout', @lock_timeout::text, true) l;
 
 -- name: RollUpUsage :one
 -- Adds the oldest batches to key_usage, deletes them, and returns their number. The caller holds the lock of LockRollUp.
--- Counts of a key that does not exist are dropped. A key with a row of the day exists, which saves a look-up.
+-- Counts of a key that does not exist are dropped. A key with a row of the day exists, which saves a look-up. A batch that was
+-- tried after a time is not taken.
 WITH oldest AS MATERIALIZED (
     -- By itself: in a join, PostgreSQL could run it once per row, and so delete more batches than were asked for.
     SELECT o.writer, o.batch FROM key_usage_batches o
-    WHERE o.skipped_at IS NULL
-    ORDER BY o.written_at, o.writer, o.batch LIMIT @most::int FOR UPDATE SKIP LOCKED
+    WHERE o.skipped_at IS NULL AND coalesce(o.tried_at, '-infinity') <= @until::timestamptz
+    ORDER BY o.tried_at NULLS FIRST, o.written_at, o.writer, o.batch LIMIT @most::int FOR UPDATE SKIP LOCKED
 ), taken AS (
     DELETE FROM key_usage_batches b USING oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
@@ -54,20 +59,44 @@ WITH oldest AS MATERIALIZED (
     ON CONFLICT (key_id, day) DO UPDATE
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
-), pruned AS (
-    -- Writers that ended long ago: a living process has written since.
-    DELETE FROM key_usage_writers WHERE id IN (
-        SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - interval '30 days'
-        FOR UPDATE SKIP LOCKED)
 )
 SELECT count(*) AS batches FROM taken;
 
--- name: SkipOldestBatch :exec
--- Marks the batch that RollUpUsage takes when it is asked for one.
-UPDATE key_usage_batches b SET skipped_at = now()
-WHERE (b.writer, b.batch) = (SELECT o.writer, o.batch FROM key_usage_batches o
-    WHERE o.skipped_at IS NULL
-    ORDER BY o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED);
+-- name: DivideOldestBatch :one
+-- For the batch that RollUpUsage takes when it is asked for one and that it cannot add: two batches of half the keys each take its
+-- place. A batch of one key is marked as skipped, or as tried. One whose arrays differ in length is skipped. halves is 0 then.
+WITH oldest AS MATERIALIZED (
+    SELECT o.writer, o.batch, o.day, o.written_at, o.tried_at, o.keys, o.requests, o.rate_limited, o.last_used, cardinality(o.keys) AS n,
+           cardinality(o.keys) = ALL (ARRAY[cardinality(o.requests), cardinality(o.rate_limited), cardinality(o.last_used)]) AS whole
+    FROM key_usage_batches o
+    WHERE o.skipped_at IS NULL AND coalesce(o.tried_at, '-infinity') <= @until::timestamptz
+    ORDER BY o.tried_at NULLS FIRST, o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED
+), halves AS (
+    INSERT INTO key_usage_batches (writer, batch, day, written_at, tried_at, keys, requests, rate_limited, last_used)
+    SELECT gen_random_uuid(), 0, o.day, o.written_at, o.tried_at, o.keys[h.first:h.last], o.requests[h.first:h.last],
+           o.rate_limited[h.first:h.last], o.last_used[h.first:h.last]
+    FROM oldest o CROSS JOIN LATERAL (VALUES (1, o.n / 2), (o.n / 2 + 1, o.n)) h (first, last)
+    WHERE o.whole AND o.n > 1
+    RETURNING writer
+), divided AS (
+    DELETE FROM key_usage_batches b USING oldest o WHERE b.writer = o.writer AND b.batch = o.batch AND o.whole AND o.n > 1
+), marked AS (
+    UPDATE key_usage_batches b
+    SET tried_at = now(), skipped_at = CASE WHEN @skip::boolean OR NOT o.whole THEN now() END
+    FROM oldest o
+    WHERE b.writer = o.writer AND b.batch = o.batch AND NOT (o.whole AND o.n > 1)
+)
+SELECT count(*) AS halves FROM halves;
+
+-- name: EndedWriters :many
+-- Writers that ended long ago: a living process has written since.
+SELECT id FROM key_usage_writers WHERE written_at < now() - interval '30 days';
+
+-- name: DropWriters :exec
+-- Skips locked rows, so it never waits for another transaction.
+DELETE FROM key_usage_writers WHERE id IN (
+    SELECT w.id FROM key_usage_writers w WHERE w.id = ANY (@ids::uuid[]) AND w.written_at < now() - interval '30 days'
+    FOR UPDATE SKIP LOCKED);
 
 -- name: DailyUsage :many
 -- Returns the usage of an account, or of its key with this prefix, if it is not empty. Returns any @most of the matching
@@ -82,6 +111,17 @@ SELECT u.day, @key_prefix, u.requests, u.rate_limited FROM key_usage u
 WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id)
   AND u.day BETWEEN @first AND @last
 ORDER BY day, key_prefix;
+
+-- name: CountDailyUsage :one
+-- The number of rows that DailyUsage returns.
+SELECT count(*) FROM (
+    SELECT FROM key_usage a
+    WHERE @key_prefix::text = '' AND a.account_id = @account_id AND a.day BETWEEN @first AND @last
+    UNION ALL
+    SELECT FROM key_usage u
+    WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id)
+      AND u.day BETWEEN @first AND @last
+    LIMIT @most::int) found;
 
 -- name: AccountHasKey :one
 SELECT EXISTS (SELECT FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id);

@@ -67,14 +67,24 @@ WHERE endpoint_id = @endpoint_id AND expires_at IS NULL;
 -- All secrets but the newest one.
 DELETE FROM webhook_secrets WHERE endpoint_id = @endpoint_id AND expires_at IS NOT NULL;
 
--- name: DropAllExpiredSecrets :exec
-DELETE FROM webhook_secrets WHERE expires_at <= now();
+-- name: ExpiredSecrets :many
+SELECT id FROM webhook_secrets WHERE expires_at <= now() AND id > @after ORDER BY id LIMIT 100;
+
+-- name: DropSecrets :exec
+-- Skips locked rows, so it never waits for another transaction.
+DELETE FROM webhook_secrets WHERE id IN (
+    SELECT s.id FROM webhook_secrets s WHERE s.id = ANY (@ids::uuid[]) AND s.expires_at <= now() FOR UPDATE SKIP LOCKED);
 
 -- name: SecretsUnderKeys :many
 SELECT id FROM webhook_secrets WHERE key_id = ANY (@key_ids::text[]) AND id > @after ORDER BY id LIMIT 100;
 
 -- name: Secret :one
 SELECT endpoint_id, key_id, ciphertext FROM webhook_secrets WHERE id = @id;
+
+-- name: ReplaceCiphertextOfUnlocked :exec
+-- Skips a locked row, so it never waits for another transaction.
+UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext
+WHERE id = (SELECT s.id FROM webhook_secrets s WHERE s.id = @id FOR UPDATE SKIP LOCKED);
 
 -- name: ReplaceCiphertext :exec
 UPDATE webhook_secrets SET key_id = @key_id, ciphertext = @ciphertext WHERE id = @id;

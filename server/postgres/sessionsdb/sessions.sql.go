@@ -46,14 +46,85 @@ func (q *Queries) DeleteSessionsOfAccount(ctx context.Context, accountID uuid.UU
 	return err
 }
 
+const dropSessions = `-- name: DropSessions :exec
+DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY ($1::bytea[]) FOR UPDATE SKIP LOCKED)
+`
+
+// Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropSessions(ctx context.Context, hashes [][]byte) error {
+	_, err := q.db.Exec(ctx, dropSessions, hashes)
+	return err
+}
+
+const dropSignIns = `-- name: DropSignIns :exec
+DELETE FROM used_sign_ins WHERE hash IN (SELECT u.hash FROM used_sign_ins u WHERE u.hash = ANY ($1::bytea[]) FOR UPDATE SKIP LOCKED)
+`
+
+// Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropSignIns(ctx context.Context, hashes [][]byte) error {
+	_, err := q.db.Exec(ctx, dropSignIns, hashes)
+	return err
+}
+
+const expiredSessions = `-- name: ExpiredSessions :many
+SELECT hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+`
+
+type ExpiredSessionsParams struct {
+	Now  time.Time
+	Most int32
+}
+
+func (q *Queries) ExpiredSessions(ctx context.Context, arg ExpiredSessionsParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, expiredSessions, arg.Now, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var hash []byte
+		if err := rows.Scan(&hash); err != nil {
+			return nil, err
+		}
+		items = append(items, hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const expiredSignIns = `-- name: ExpiredSignIns :many
+SELECT hash FROM used_sign_ins WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+`
+
+type ExpiredSignInsParams struct {
+	Now  time.Time
+	Most int32
+}
+
+func (q *Queries) ExpiredSignIns(ctx context.Context, arg ExpiredSignInsParams) ([][]byte, error) {
+	rows, err := q.db.Query(ctx, expiredSignIns, arg.Now, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items [][]byte
+	for rows.Next() {
+		var hash []byte
+		if err := rows.Scan(&hash); err != nil {
+			return nil, err
+		}
+		items = append(items, hash)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertSession = `-- name: InsertSession :exec
-WITH old_sessions AS (
-    DELETE FROM sessions WHERE hash IN (
-        SELECT s.hash FROM sessions s WHERE s.expires_at <= $6 ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
-), old_sign_ins AS (
-    DELETE FROM used_sign_ins WHERE hash IN (
-        SELECT u.hash FROM used_sign_ins u WHERE u.expires_at <= $6 ORDER BY u.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
-)
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $6, $7)
 `
@@ -68,7 +139,6 @@ type InsertSessionParams struct {
 	ExpiresAt time.Time
 }
 
-// Also deletes some expired sessions and used sign-ins. It waits for no other transaction.
 func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) error {
 	_, err := q.db.Exec(ctx, insertSession,
 		arg.Hash,

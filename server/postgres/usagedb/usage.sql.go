@@ -64,6 +64,39 @@ func (q *Queries) AddUsageBatch(ctx context.Context, arg AddUsageBatchParams) er
 	return err
 }
 
+const countDailyUsage = `-- name: CountDailyUsage :one
+SELECT count(*) FROM (
+    SELECT FROM key_usage a
+    WHERE $2::text = '' AND a.account_id = $3 AND a.day BETWEEN $4 AND $5
+    UNION ALL
+    SELECT FROM key_usage u
+    WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = $2 AND k.account_id = $3)
+      AND u.day BETWEEN $4 AND $5
+    LIMIT $1::int) found
+`
+
+type CountDailyUsageParams struct {
+	Most      int32
+	KeyPrefix string
+	AccountID uuid.UUID
+	First     time.Time
+	Last      time.Time
+}
+
+// The number of rows that DailyUsage returns.
+func (q *Queries) CountDailyUsage(ctx context.Context, arg CountDailyUsageParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countDailyUsage,
+		arg.Most,
+		arg.KeyPrefix,
+		arg.AccountID,
+		arg.First,
+		arg.Last,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const dailyUsage = `-- name: DailyUsage :many
 SELECT u.day, k.prefix AS key_prefix, u.requests, u.rate_limited
 FROM (SELECT a.key_id, a.day, a.requests, a.rate_limited FROM key_usage a
@@ -125,15 +158,92 @@ func (q *Queries) DailyUsage(ctx context.Context, arg DailyUsageParams) ([]Daily
 	return items, nil
 }
 
+const divideOldestBatch = `-- name: DivideOldestBatch :one
+WITH oldest AS MATERIALIZED (
+    SELECT o.writer, o.batch, o.day, o.written_at, o.tried_at, o.keys, o.requests, o.rate_limited, o.last_used, cardinality(o.keys) AS n,
+           cardinality(o.keys) = ALL (ARRAY[cardinality(o.requests), cardinality(o.rate_limited), cardinality(o.last_used)]) AS whole
+    FROM key_usage_batches o
+    WHERE o.skipped_at IS NULL AND coalesce(o.tried_at, '-infinity') <= $1::timestamptz
+    ORDER BY o.tried_at NULLS FIRST, o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED
+), halves AS (
+    INSERT INTO key_usage_batches (writer, batch, day, written_at, tried_at, keys, requests, rate_limited, last_used)
+    SELECT gen_random_uuid(), 0, o.day, o.written_at, o.tried_at, o.keys[h.first:h.last], o.requests[h.first:h.last],
+           o.rate_limited[h.first:h.last], o.last_used[h.first:h.last]
+    FROM oldest o CROSS JOIN LATERAL (VALUES (1, o.n / 2), (o.n / 2 + 1, o.n)) h (first, last)
+    WHERE o.whole AND o.n > 1
+    RETURNING writer
+), divided AS (
+    DELETE FROM key_usage_batches b USING oldest o WHERE b.writer = o.writer AND b.batch = o.batch AND o.whole AND o.n > 1
+), marked AS (
+    UPDATE key_usage_batches b
+    SET tried_at = now(), skipped_at = CASE WHEN $2::boolean OR NOT o.whole THEN now() END
+    FROM oldest o
+    WHERE b.writer = o.writer AND b.batch = o.batch AND NOT (o.whole AND o.n > 1)
+)
+SELECT count(*) AS halves FROM halves
+`
+
+type DivideOldestBatchParams struct {
+	Until time.Time
+	Skip  bool
+}
+
+// For the batch that RollUpUsage takes when it is asked for one and that it cannot add: two batches of half the keys each take its
+// place. A batch of one key is marked as skipped, or as tried. One whose arrays differ in length is skipped. halves is 0 then.
+func (q *Queries) DivideOldestBatch(ctx context.Context, arg DivideOldestBatchParams) (int64, error) {
+	row := q.db.QueryRow(ctx, divideOldestBatch, arg.Until, arg.Skip)
+	var halves int64
+	err := row.Scan(&halves)
+	return halves, err
+}
+
+const dropWriters = `-- name: DropWriters :exec
+DELETE FROM key_usage_writers WHERE id IN (
+    SELECT w.id FROM key_usage_writers w WHERE w.id = ANY ($1::uuid[]) AND w.written_at < now() - interval '30 days'
+    FOR UPDATE SKIP LOCKED)
+`
+
+// Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropWriters(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropWriters, ids)
+	return err
+}
+
+const endedWriters = `-- name: EndedWriters :many
+SELECT id FROM key_usage_writers WHERE written_at < now() - interval '30 days'
+`
+
+// Writers that ended long ago: a living process has written since.
+func (q *Queries) EndedWriters(ctx context.Context) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, endedWriters)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockRollUp = `-- name: LockRollUp :one
 SELECT pg_try_advisory_xact_lock(hashtextextended('examprep.key_usage', 0)) AS locked
-FROM set_config('plan_cache_mode', 'force_custom_plan', true)
+FROM set_config('plan_cache_mode', 'force_custom_plan', true) p, set_config('lock_timeout', $1::text, true) l
 `
 
 // Reports whether the transaction may roll up. It also asks for a plan made for the statement's values: a cached plan,
-// made while there was little usage, would read all usage for each key.
-func (q *Queries) LockRollUp(ctx context.Context) (bool, error) {
-	row := q.db.QueryRow(ctx, lockRollUp)
+// made while there was little usage, would read all usage for each key. And it bounds the wait for a row that another transaction
+// has locked.
+func (q *Queries) LockRollUp(ctx context.Context, lockTimeout string) (bool, error) {
+	row := q.db.QueryRow(ctx, lockRollUp, lockTimeout)
 	var locked bool
 	err := row.Scan(&locked)
 	return locked, err
@@ -143,8 +253,8 @@ const rollUpUsage = `-- name: RollUpUsage :one
 WITH oldest AS MATERIALIZED (
     -- By itself: in a join, PostgreSQL could run it once per row, and so delete more batches than were asked for.
     SELECT o.writer, o.batch FROM key_usage_batches o
-    WHERE o.skipped_at IS NULL
-    ORDER BY o.written_at, o.writer, o.batch LIMIT $1::int FOR UPDATE SKIP LOCKED
+    WHERE o.skipped_at IS NULL AND coalesce(o.tried_at, '-infinity') <= $1::timestamptz
+    ORDER BY o.tried_at NULLS FIRST, o.written_at, o.writer, o.batch LIMIT $2::int FOR UPDATE SKIP LOCKED
 ), taken AS (
     DELETE FROM key_usage_batches b USING oldest
     WHERE b.writer = oldest.writer AND b.batch = oldest.batch
@@ -169,52 +279,50 @@ WITH oldest AS MATERIALIZED (
     ON CONFLICT (key_id, day) DO UPDATE
     SET requests = u.requests + excluded.requests, rate_limited = u.rate_limited + excluded.rate_limited,
         last_used_at = greatest(u.last_used_at, excluded.last_used_at)
-), pruned AS (
-    -- Writers that ended long ago: a living process has written since.
-    DELETE FROM key_usage_writers WHERE id IN (
-        SELECT w.id FROM key_usage_writers w WHERE w.written_at < now() - interval '30 days'
-        FOR UPDATE SKIP LOCKED)
 )
 SELECT count(*) AS batches FROM taken
 `
 
+type RollUpUsageParams struct {
+	Until time.Time
+	Most  int32
+}
+
 // Adds the oldest batches to key_usage, deletes them, and returns their number. The caller holds the lock of LockRollUp.
-// Counts of a key that does not exist are dropped. A key with a row of the day exists, which saves a look-up.
-func (q *Queries) RollUpUsage(ctx context.Context, most int32) (int64, error) {
-	row := q.db.QueryRow(ctx, rollUpUsage, most)
+// Counts of a key that does not exist are dropped. A key with a row of the day exists, which saves a look-up. A batch that was
+// tried after a time is not taken.
+func (q *Queries) RollUpUsage(ctx context.Context, arg RollUpUsageParams) (int64, error) {
+	row := q.db.QueryRow(ctx, rollUpUsage, arg.Until, arg.Most)
 	var batches int64
 	err := row.Scan(&batches)
 	return batches, err
 }
 
-const skipOldestBatch = `-- name: SkipOldestBatch :exec
-UPDATE key_usage_batches b SET skipped_at = now()
-WHERE (b.writer, b.batch) = (SELECT o.writer, o.batch FROM key_usage_batches o
-    WHERE o.skipped_at IS NULL
-    ORDER BY o.written_at, o.writer, o.batch LIMIT 1 FOR UPDATE SKIP LOCKED)
-`
-
-// Marks the batch that RollUpUsage takes when it is asked for one.
-func (q *Queries) SkipOldestBatch(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, skipOldestBatch)
-	return err
-}
-
 const usageBacklog = `-- name: UsageBacklog :one
-SELECT count(b.skipped_at) AS skipped,
-       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds
+SELECT count(b.skipped_at) AS skipped, now()::timestamptz AS at,
+       coalesce(greatest(extract(epoch FROM now() - min(b.written_at) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8 AS oldest_seconds,
+       coalesce(greatest(extract(epoch FROM now() - min(coalesce(b.tried_at, b.written_at)) FILTER (WHERE b.skipped_at IS NULL)), 0), 0)::float8
+           AS due_seconds
 FROM key_usage_batches b
 `
 
 type UsageBacklogRow struct {
 	Skipped       int64
+	At            time.Time
 	OldestSeconds float64
+	DueSeconds    float64
 }
 
-// oldest_seconds is the age of the oldest waiting batch, 0 if there is none.
+// oldest_seconds is the age of the oldest waiting batch, 0 if there is none. due_seconds is the same, with the age of a batch that could
+// not be added counted from the last try.
 func (q *Queries) UsageBacklog(ctx context.Context) (UsageBacklogRow, error) {
 	row := q.db.QueryRow(ctx, usageBacklog)
 	var i UsageBacklogRow
-	err := row.Scan(&i.Skipped, &i.OldestSeconds)
+	err := row.Scan(
+		&i.Skipped,
+		&i.At,
+		&i.OldestSeconds,
+		&i.DueSeconds,
+	)
 	return i, err
 }

@@ -70,15 +70,6 @@ func (q *Queries) CountEndpoints(ctx context.Context, accountID uuid.UUID) (int6
 	return count, err
 }
 
-const dropAllExpiredSecrets = `-- name: DropAllExpiredSecrets :exec
-DELETE FROM webhook_secrets WHERE expires_at <= now()
-`
-
-func (q *Queries) DropAllExpiredSecrets(ctx context.Context) error {
-	_, err := q.db.Exec(ctx, dropAllExpiredSecrets)
-	return err
-}
-
 const dropEarlierSecrets = `-- name: DropEarlierSecrets :exec
 DELETE FROM webhook_secrets WHERE endpoint_id = $1 AND expires_at IS NOT NULL
 `
@@ -86,6 +77,17 @@ DELETE FROM webhook_secrets WHERE endpoint_id = $1 AND expires_at IS NOT NULL
 // All secrets but the newest one.
 func (q *Queries) DropEarlierSecrets(ctx context.Context, endpointID uuid.UUID) error {
 	_, err := q.db.Exec(ctx, dropEarlierSecrets, endpointID)
+	return err
+}
+
+const dropSecrets = `-- name: DropSecrets :exec
+DELETE FROM webhook_secrets WHERE id IN (
+    SELECT s.id FROM webhook_secrets s WHERE s.id = ANY ($1::uuid[]) AND s.expires_at <= now() FOR UPDATE SKIP LOCKED)
+`
+
+// Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropSecrets(ctx context.Context, ids []uuid.UUID) error {
+	_, err := q.db.Exec(ctx, dropSecrets, ids)
 	return err
 }
 
@@ -170,6 +172,30 @@ type ExpireSecretsParams struct {
 func (q *Queries) ExpireSecrets(ctx context.Context, arg ExpireSecretsParams) error {
 	_, err := q.db.Exec(ctx, expireSecrets, arg.OverlapSeconds, arg.EndpointID)
 	return err
+}
+
+const expiredSecrets = `-- name: ExpiredSecrets :many
+SELECT id FROM webhook_secrets WHERE expires_at <= now() AND id > $1 ORDER BY id LIMIT 100
+`
+
+func (q *Queries) ExpiredSecrets(ctx context.Context, after uuid.UUID) ([]uuid.UUID, error) {
+	rows, err := q.db.Query(ctx, expiredSecrets, after)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []uuid.UUID
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const healthOfManaged = `-- name: HealthOfManaged :one
@@ -400,6 +426,23 @@ type ReplaceCiphertextParams struct {
 
 func (q *Queries) ReplaceCiphertext(ctx context.Context, arg ReplaceCiphertextParams) error {
 	_, err := q.db.Exec(ctx, replaceCiphertext, arg.KeyID, arg.Ciphertext, arg.ID)
+	return err
+}
+
+const replaceCiphertextOfUnlocked = `-- name: ReplaceCiphertextOfUnlocked :exec
+UPDATE webhook_secrets SET key_id = $1, ciphertext = $2
+WHERE id = (SELECT s.id FROM webhook_secrets s WHERE s.id = $3 FOR UPDATE SKIP LOCKED)
+`
+
+type ReplaceCiphertextOfUnlockedParams struct {
+	KeyID      string
+	Ciphertext []byte
+	ID         uuid.UUID
+}
+
+// Skips a locked row, so it never waits for another transaction.
+func (q *Queries) ReplaceCiphertextOfUnlocked(ctx context.Context, arg ReplaceCiphertextOfUnlockedParams) error {
+	_, err := q.db.Exec(ctx, replaceCiphertextOfUnlocked, arg.KeyID, arg.Ciphertext, arg.ID)
 	return err
 }
 

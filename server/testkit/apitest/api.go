@@ -97,7 +97,7 @@ func New(t testing.TB, o Options) *API {
 	papers := attempts.NewPapers(snapshot)
 	guard := a.NewGate(o.Gate, logger)
 	service, err := attempts.NewService(attempts.Config{
-		NamespaceSecret: bytes.Repeat([]byte{7}, 32), Now: a.DatabaseTime,
+		NamespaceSecret: bytes.Repeat([]byte{7}, 32), Now: a.DatabaseTime, LockTimeout: testkit.Patience,
 	}, a.Pool, papers, (*webhooks.Notifier)(nil))
 	check.NoError(t, err)
 	t.Cleanup(service.Close)

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -66,8 +67,6 @@ func (m *maintainer) updateGauges(ctx context.Context) error {
 func (m *maintainer) keepSecrets(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, gaugeInterval)
 	defer cancel()
-	if err := m.queries.DropAllExpiredSecrets(ctx); err != nil {
-		return fmt.Errorf("delete expired secrets: %w", err)
-	}
-	return m.keyring.Reencrypt(ctx, m.queries) //nolint:wrapcheck // it names what failed
+	// Not one after the other's success: a secret that cannot be deleted keeps none from being encrypted.
+	return errors.Join(webhooks.DropExpiredSecrets(ctx, m.queries), m.keyring.Reencrypt(ctx, m.queries))
 }

@@ -1,0 +1,78 @@
+// Package listing prints long lists: it keeps none of their elements.
+package listing
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"unicode/utf8"
+)
+
+// indent is that of each level of JSON, gap the distance between two columns of a table.
+const (
+	indent = "  "
+	gap    = 2
+)
+
+// JSON writes {"name": […]} with the elements. It ends with their first error.
+func JSON[V any](w io.Writer, name string, elements iter.Seq2[V, error]) error {
+	buffered := bufio.NewWriter(w)
+	_, _ = fmt.Fprintf(buffered, "{\n%s%q: [", indent, name)
+	var element bytes.Buffer
+	encoder := json.NewEncoder(&element)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent(indent+indent, indent)
+	between, end := "\n", "]\n}\n"
+	for v, err := range elements {
+		if err == nil {
+			element.Reset()
+			err = encoder.Encode(v)
+		}
+		if err != nil {
+			return errors.Join(err, buffered.Flush())
+		}
+		_, _ = fmt.Fprintf(buffered, "%s%s%s", between, indent+indent, bytes.TrimSpace(element.Bytes()))
+		between, end = ",\n", "\n"+indent+"]\n}\n"
+	}
+	_, _ = buffered.WriteString(end)
+	return buffered.Flush()
+}
+
+// Table writes a heading and rows as columns. It walks the rows twice, first for the widths of the columns. It ends with their first
+// error.
+func Table(w io.Writer, heading []string, rows iter.Seq2[[]string, error]) error {
+	widths := make([]int, len(heading))
+	measure := func(cells []string) {
+		for i, cell := range cells[:len(cells)-1] { // nothing follows the last one
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+gap)
+		}
+	}
+	measure(heading)
+	for cells, err := range rows {
+		if err != nil {
+			return err
+		}
+		measure(cells)
+	}
+	buffered := bufio.NewWriter(w)
+	write := func(cells []string) {
+		for i, cell := range cells {
+			_, _ = buffered.WriteString(cell)
+			_, _ = buffered.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)))
+		}
+		_ = buffered.WriteByte('\n') // Flush returns the error
+	}
+	write(heading)
+	for cells, err := range rows {
+		if err != nil {
+			return errors.Join(err, buffered.Flush())
+		}
+		write(cells)
+	}
+	return buffered.Flush()
+}

@@ -18,7 +18,7 @@ const (
 	endedRows    = 500_000
 
 	lockedRows       = 40
-	backlogEndpoint  = 64
+	healthyBacklogs  = 64
 	percentOfBulk    = 100
 	smallPercent     = 5
 	longestBulkDelay = 30 * time.Second

@@ -23,8 +23,8 @@ const (
 // endpoint to its delivery. Commits wait delay µs.
 func measureBacklog(delay int) func(context.Context, *outbox, time.Duration, *report) error {
 	return func(ctx context.Context, o *outbox, _ time.Duration, r *report) (err error) {
-		each := max(o.stack.share(backlogRows), backlogRows/10) / backlogEndpoint
-		for n := range backlogEndpoint {
+		each := max(o.stack.share(backlogRows), backlogRows/10) / healthyBacklogs
+		for n := range healthyBacklogs {
 			owner, _, err := o.subscribe(ctx, fmt.Sprintf("bench-backlog-%d", n), o.receiver.endpoint(behaviourGood, n%hosts))
 			if err != nil {
 				return err
@@ -46,7 +46,7 @@ func measureBacklog(delay int) func(context.Context, *outbox, time.Duration, *re
 		if !wait(ctx, time.NewTimer(windowsOpen), windowsOpen) {
 			return context.Cause(ctx)
 		}
-		events, err := o.addEndpoints(ctx, backlogEndpoint*each*backlogLeft/100)
+		events, err := o.addEndpoints(ctx, healthyBacklogs*each*backlogLeft/100)
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func measureBacklog(delay int) func(context.Context, *outbox, time.Duration, *re
 		if err != nil {
 			return err
 		}
-		what := fmt.Sprintf("bulk: first delivery of a new endpoint, backlog of %d × %d", backlogEndpoint, each)
+		what := fmt.Sprintf("bulk: first delivery of a new endpoint, backlog of %d × %d", healthyBacklogs, each)
 		if delay > 0 {
 			what += fmt.Sprintf(", commit_delay %d", delay)
 		}

@@ -35,6 +35,9 @@ HISTORIES ?= 100000
 EVENTS ?= 100000
 # How many keys make soak revokes while they are used and Redis fails.
 REVOCATIONS ?= 1000
+# How often make soak kills PostgreSQL between the statement of opens and its flush, and how often a proxy cuts the connections there.
+CRASHES ?= 200
+CUTS ?= 1000
 # How many random schedules of requests make soak compares with a continuous bucket, in each of two packages.
 SCHEDULES ?= 2000
 # How long make soak edits 200 ExamContents while operator, kube-apiserver, etcd and PostgreSQL are killed.
@@ -165,7 +168,7 @@ fuzz: deps ## Run each fuzz target for FUZZTIME
 	@.dev/bin/dev test hack/dev/fuzz.sh $(FUZZTIME) $(PKG)
 
 .PHONY: soak
-soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, edit exams for CHAOS, whatever fails; attack a pod for HOSTILE
+soak: deps ## Play HISTORIES histories of attempts against their model; deliver EVENTS webhook events, revoke REVOCATIONS keys, open through CRASHES and CUTS, edit exams for CHAOS, whatever fails; attack a pod for HOSTILE
 	@$(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 4h -v -run '^TestRandomHistoriesAgreeWithTheModel$$' ./server/attempts \
 		-rapid.checks=$$(( ($(HISTORIES) + 3) / 4 )) # in each of the test's four workers
 	@DIRECTORY_TEST_WHOLE=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 1h -v \
@@ -174,6 +177,7 @@ soak: deps ## Play HISTORIES histories of attempts against their model; deliver 
 		./server/gate ./server/ratelimit -rapid.checks=$(SCHEDULES)
 	@WEBHOOKS_TEST_EVENTS=$(EVENTS) CONTROLLERS_TEST_CHAOS=$(CHAOS) COMMAND_TEST_HOSTILE=$(HOSTILE) GATE_TEST_AWAY=60s GATE_TEST_REVOCATIONS=$(REVOCATIONS) \
 		GATE_TEST_KEYS=100000 GATE_TEST_CUTS=20 GATE_TEST_CHANGES=15000 GATE_TEST_LIVES=20 \
+		ATTEMPTS_TEST_CRASHES=$(CRASHES) ATTEMPTS_TEST_CUTS=$(CUTS) \
 		.dev/bin/dev test hack/dev/soak.sh -timeout 4h -v $(PKG) # WEBHOOKS_TEST_SEED=… and COMMAND_TEST_SEED=… play a schedule again
 
 .PHONY: soak-short

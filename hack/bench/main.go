@@ -60,6 +60,8 @@ type settings struct {
 	// parts history, keys, webhooks and operator make.
 	historyAttempts                 int64
 	manyKeys, waiting, examContents int
+	// bulkPercent is the size of the part bulk, in percent.
+	bulkPercent int
 	// attackTurns is how often attack and quiet take turns in the hostile part. It is odd, for the median.
 	attackTurns int
 	// scalingTurns is how often one worker and several take turns in the webhooks part. It is odd, for the median.
@@ -82,11 +84,12 @@ func parseFlags(args []string) (settings, []part, error) {
 	flags.DurationVar(&s.duration, "duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", usualParts, "parts to run, separated by commas: "+strings.Join(partNames(), ", ")+"; "+allParts+
 		" is all but profile.\nOn two cores the default takes a quarter of an hour, all takes an hour and a half,\nand all with -small -duration 2s takes less than 20 minutes")
-	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
+	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), and 5 % of the part bulk, unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
 	flags.Int64Var(&s.historyAttempts, "history-attempts", 1_000_000, "attempts that the history part loads; 10000000 take minutes and 6 GB")
 	flags.IntVar(&s.manyKeys, "keys", 1_000_000, "keys that the keys part makes")
 	flags.IntVar(&s.waiting, "waiting", 1_000_000, "deliveries that wait in the webhooks part")
 	flags.IntVar(&s.examContents, "examcontents", 10_000, "ExamContents that the operator part makes; 1000 take three minutes, 10000 take twenty")
+	flags.IntVar(&s.bulkPercent, "bulk", percentOfBulk, "size of the part bulk, in percent of 200000 keys, 64000 and 500000 deliveries that end, and 1000000 that are cancelled")
 	flags.StringVar(&s.reference, "reference", "", "an examprep binary of an earlier commit; the attempts part compares with it")
 	flags.StringVar(&s.profile, "profile", "default.pgo", "file that the profile part writes")
 	if err := flags.Parse(args); err != nil {
@@ -129,6 +132,9 @@ func (s *settings) shrink(flags *flag.FlagSet) {
 	if !given["examcontents"] {
 		s.examContents = fewResources
 	}
+	if !given["bulk"] {
+		s.bulkPercent = smallPercent
+	}
 }
 
 // A part is one measurement; it adds what it found to the report.
@@ -152,6 +158,7 @@ func parts() []part {
 		{name: "hostile", run: measureHostile},
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},
+		{name: "bulk", run: measureBulk},
 		{name: "operator", run: measureOperator},
 		{name: "profile", onlyAsked: true, run: recordProfile},
 	}
@@ -195,7 +202,7 @@ func measure(ctx context.Context, much settings, chosen []part, out io.Writer) (
 	r := &report{title: fmt.Sprintf("%s %s/%s, %d processors, load before: %s, %s each", runtime.Version(), runtime.GOOS, runtime.GOARCH,
 		runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:min(3, len(strings.Fields(string(load))))], " "), much.duration)}
 	defer func() {
-		if len(r.rows) > 0 {
+		if len(r.rows)+len(r.verdicts) > 0 {
 			r.title += fmt.Sprintf(", %.0f %% of the processors' time was other machines'", 100*readMachine().stolenSince(machine))
 			err = errors.Join(err, r.print(out))
 		}

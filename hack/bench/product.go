@@ -15,6 +15,8 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
+	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/webhooks"
 )
@@ -66,6 +68,26 @@ func (r registrar) register(ctx context.Context, owner uuid.UUID, url string) (u
 
 func (r registrar) delete(ctx context.Context, owner uuid.UUID, url string) error {
 	return r.endpoints.Delete(ctx, resource(owner, url))
+}
+
+// keyStore changes keys and tiers, and waits for the pods.
+type keyStore struct{ store *keys.Store }
+
+func newKeyStore(pool *pgxpool.Pool) keyStore {
+	return keyStore{keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{}))}
+}
+
+// deleteOne deletes a tier. Only the operator deletes tiers, so there is no command for it.
+func (k keyStore) deleteOne(ctx context.Context, tier string) error {
+	if err := k.store.DeleteTier(ctx, tier, ""); err != nil {
+		return fmt.Errorf("delete tier %s: %w", tier, err)
+	}
+	return nil
+}
+
+// revoke revokes a key by its prefix.
+func (k keyStore) revoke(ctx context.Context, prefix string) error {
+	return k.store.Revoke(ctx, uuid.Nil, prefix) //nolint:wrapcheck // the caller does
 }
 
 // redisPrefix begins the Redis names of the installation that a database belongs to.

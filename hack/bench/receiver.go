@@ -209,15 +209,22 @@ func (r *remote) endpoint(behaviour string, i int) string {
 	return fmt.Sprintf("https://%s/%s/%d", net.JoinHostPort(host, r.port), behaviour, i)
 }
 
-// startReceiver runs a receiver until the stack is closed.
+// startReceiver runs a receiver until the stack is closed, once.
 func (s *stack) startReceiver(ctx context.Context) (*remote, error) {
+	if s.receiver != nil {
+		return s.receiver, nil
+	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: s.certificate.trust()}}
 	address, err := s.startRole(ctx, roleReceiver, "https", client, s.certificate.certFile, s.certificate.keyFile)
 	if err != nil {
 		return nil, err
 	}
 	_, port, err := net.SplitHostPort(address)
-	return &remote{url: "https://" + address, port: port, client: client}, err
+	if err != nil {
+		return nil, err
+	}
+	s.receiver = &remote{url: "https://" + address, port: port, client: client}
+	return s.receiver, nil
 }
 
 // tell sends one of the receiver's commands.

@@ -50,6 +50,8 @@ type stack struct {
 	// keys are the texts of the API keys, few that of one of fewTier; none until they were made.
 	keys []string
 	few  string
+	// receiver is the receiver of webhooks; nil until it was started.
+	receiver *remote
 	// metrics is where processes serve their metrics, by name.
 	metrics map[string]string
 

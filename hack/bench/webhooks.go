@@ -65,6 +65,24 @@ func (s *stack) newOutbox(receiver *remote, pool *pgxpool.Pool, databaseURL, wor
 	return &outbox{stack: s, receiver: receiver, pool: pool, databaseURL: databaseURL, endpoints: endpoints, worker: worker}, err
 }
 
+// openOutbox makes a database of that name with an outbox of its own. Close it.
+func (s *stack) openOutbox(ctx context.Context, receiver *remote, name string) (*outbox, error) {
+	databaseURL, pool, err := s.createDatabase(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.program(databaseURL).migrate(ctx); err != nil {
+		return nil, err
+	}
+	return s.newOutbox(receiver, pool, databaseURL, "worker-"+name)
+}
+
+// close stops the worker and drops the database.
+func (o *outbox) close(ctx context.Context) {
+	o.stopWorker()
+	o.stack.dropDatabase(ctx, o.pool)
+}
+
 // startWorker runs a worker on the outbox's database, under a supervisor of its own so that it can be stopped alone.
 func (o *outbox) startWorker(ctx context.Context) error {
 	supervisor, err := process.New(o.stack.dir.Path("log"), o.stack.dir.Path("pids"), o.stack.say)

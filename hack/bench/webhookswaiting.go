@@ -54,7 +54,7 @@ func (o *outbox) measureWaiting(ctx context.Context, duration time.Duration, r *
 		within time.Duration
 	}{{"wait for a retry", false, 2 * time.Hour}, {"are due at a receiver that hangs", true, parkTime}} {
 		for _, w := range all {
-			if err := w.load(ctx, kind.isDue, kind.within); err != nil {
+			if err := w.wait(ctx, kind.isDue, kind.within); err != nil {
 				return err
 			}
 		}
@@ -153,14 +153,7 @@ func (w *waiting) workAlone(ctx context.Context, all []*waiting) (sample, error)
 
 // openWaiting makes a database with a worker of its own, and endpoints for what is measured.
 func (o *outbox) openWaiting(ctx context.Context, name string, count int, duration time.Duration) (*waiting, error) {
-	databaseURL, pool, err := o.stack.createDatabase(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.stack.program(databaseURL).migrate(ctx); err != nil {
-		return nil, err
-	}
-	own, err := o.stack.newOutbox(o.receiver, pool, databaseURL, "worker-"+name)
+	own, err := o.stack.openOutbox(ctx, o.receiver, name)
 	if err != nil {
 		return nil, err
 	}
@@ -177,31 +170,44 @@ func (o *outbox) openWaiting(ctx context.Context, name string, count int, durati
 	return w, nil
 }
 
-// load writes the deliveries that wait: for a retry, none of which comes while this measures, or due and put off. The relay
+// wait writes the deliveries that wait: for a retry, none of which comes while this measures, or due and put off. The relay
 // looks at them within that time, one after the other.
-func (w *waiting) load(ctx context.Context, isDue bool, within time.Duration) error {
+func (w *waiting) wait(ctx context.Context, isDue bool, within time.Duration) error {
 	url := w.receiver.endpoint(behaviourHanging, backlogEndpoints)
 	owner, endpoint, err := w.subscribe(ctx, fmt.Sprintf("bench-waiting-%t", isDue), url)
 	if err != nil {
 		return err
 	}
+	return w.load(ctx, waitingRows{owner: owner, endpoint: endpoint, count: w.count, isDue: isDue, within: within})
+}
+
+// waitingRows are deliveries to an endpoint that wait: due, or due at some time within.
+type waitingRows struct {
+	owner, endpoint uuid.UUID
+	count           int
+	isDue           bool
+	within          time.Duration
+}
+
+// load writes rows that wait.
+func (o *outbox) load(ctx context.Context, rows waitingRows) error {
 	began := time.Now()
-	for left := w.count; left > 0; left -= waitingChunk {
-		if err := w.loadChunk(ctx, owner, endpoint, min(left, waitingChunk), isDue, within); err != nil {
+	for left := rows.count; left > 0; left -= waitingChunk {
+		if err := o.loadChunk(ctx, rows, min(left, waitingChunk)); err != nil {
 			return fmt.Errorf("write deliveries that wait: %w", err)
 		}
 	}
 	// As autovacuum does within a minute: here it would do so in somebody's turn.
 	for _, statement := range []string{"VACUUM (ANALYZE) webhook_events, webhook_deliveries", "CHECKPOINT"} {
-		if err := w.stack.maintain(ctx, w.pool, statement); err != nil {
+		if err := o.stack.maintain(ctx, o.pool, statement); err != nil {
 			return err
 		}
 	}
-	w.stack.say("%d deliveries wait, written in %.0f s", w.count, time.Since(began).Seconds())
+	o.stack.say("%d deliveries wait, written in %.0f s", rows.count, time.Since(began).Seconds())
 	return nil
 }
 
-func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, count int, isDue bool, within time.Duration) error {
+func (o *outbox) loadChunk(ctx context.Context, rows waitingRows, count int) error {
 	made, err := newEvent()
 	if err != nil {
 		return err
@@ -216,12 +222,6 @@ func (w *waiting) loadChunk(ctx context.Context, owner, endpoint uuid.UUID, coun
 		SELECT uuidv7(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END
 		FROM event, generate_series(1, $5::int) AS copy,
 		     LATERAL (SELECT now() + $8::float8 * greatest(random() * (copy > 0)::int, 0.25 * (NOT $7)::int) * interval '1 second' AS at) AS later`
-	_, err = w.pool.Exec(ctx, statement, kindScored, owner, made.body, count, sharing, endpoint, isDue, within.Seconds())
+	_, err = o.pool.Exec(ctx, statement, kindScored, rows.owner, made.body, count, sharing, rows.endpoint, rows.isDue, rows.within.Seconds())
 	return err
-}
-
-// close drops the database.
-func (w *waiting) close(ctx context.Context) {
-	w.stopWorker()
-	w.stack.dropDatabase(ctx, w.pool)
 }

@@ -39,7 +39,7 @@ func (a *answeredOpens) open(t *testing.T, pool *pgxpool.Pool, interrupt func())
 	for range batchesAtOnce {
 		batches.Go(func() {
 			calls := threeOpens()
-			_, err := statements{attemptsdb.New(db)}.openMany(t.Context(), calls)
+			_, err := statements{attemptsdb.New(db), "0"}.openMany(t.Context(), calls)
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if err != nil {

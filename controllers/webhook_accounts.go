@@ -27,7 +27,9 @@ func (r *WebhookEndpointReconciler) permit(ctx context.Context, s *endpointScope
 	if err != nil {
 		return stop, err
 	}
-	named := func(line string) bool { return spec.Account != "" && norm.NFC.String(line) == norm.NFC.String(spec.Account) }
+	named := func(line string) bool {
+		return spec.Account != "" && norm.NFC.String(line) == norm.NFC.String(spec.Account)
+	}
 	if slices.Contains(allowed, v1alpha1.AllAccounts) || slices.ContainsFunc(allowed, named) {
 		return goOn, nil
 	}

@@ -99,7 +99,7 @@ func (k keyStore) deleteTier(ctx context.Context, keys, addresses []string) (*ti
 	for n, address := range addresses {
 		users.Go(func() { found.use(using, address, keys[n*part:][:part]) })
 	}
-	time.Sleep(beforeDeletion)
+	wait(ctx, time.NewTimer(beforeDeletion), beforeDeletion)
 	group, within := errgroup.WithContext(ctx)
 	deleted := make(chan struct{})
 	group.Go(func() error {
@@ -124,7 +124,7 @@ func (k keyStore) deleteTier(ctx context.Context, keys, addresses []string) (*ti
 		return nil
 	})
 	err := group.Wait()
-	time.Sleep(beforeDeletion)
+	wait(ctx, time.NewTimer(beforeDeletion), beforeDeletion)
 	stop()
 	users.Wait()
 	return found, err

@@ -200,7 +200,8 @@ func (s *siege) play(ctx context.Context, shape hostileShape, key string) net.Co
 		s.played.Add(-1)
 		return nil
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	keep := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	defer keep()
 	tcp, _ := conn.(*net.TCPConn)
 	if shape.conduct == ignores {
 		_ = tcp.SetReadBuffer(4 << 10)
@@ -272,7 +273,9 @@ func (s *siege) post(client *http.Client, key, operation, body string) []byte {
 	began := time.Now()
 	status, content, err := s.send(client, key, operation, body)
 	took := int64(time.Since(began))
-	for slowest := s.slowest.Load(); took > slowest && !s.slowest.CompareAndSwap(slowest, took); slowest = s.slowest.Load() {
+	slowest := s.slowest.Load()
+	for took > slowest && !s.slowest.CompareAndSwap(slowest, took) {
+		slowest = s.slowest.Load()
 	}
 	if err != nil || status != http.StatusOK {
 		s.t.Errorf("%s=%d: after %d requests, POST %s of %s is answered %d %.300s (%v), during these requests:\n%s",

@@ -38,7 +38,10 @@ func (i *installation) execute(t *testing.T, args ...string) map[string]any {
 func TestAnAccountWithABlankAtTheEndOfItsNameIsRefused(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
-	for _, args := range [][]string{{"keys", "create", "--account", "acme "}, {"keys", "list", "--account", "acme\u00a0"}} {
+	for _, args := range [][]string{
+		{"keys", "create", "--account", "acme "}, {"keys", "list", "--account", "acme\u00a0"},
+		{"keys", "list", "-o", "json", "--account", "acme\u00a0"},
+	} {
 		var stdout, stderr bytes.Buffer
 		code := patient().Execute(append(args, i.flags...), strings.NewReader(""), &stdout, &stderr)
 		if code == 0 || !strings.Contains(stderr.String(), "account: must not begin or end with a blank") || stdout.Len() > 0 {

@@ -160,7 +160,7 @@ func (l *memoryLoad) holdsBodies(sent int) (held int) {
 	return held
 }
 
-// sendsNames sends submissions of 1 MiB at once, each of so many names as fit. The pod must refuse them all.
+// sendsNames sends submissions of 1 MiB at once, each with as many names as fit. The pod must refuse them all.
 func (l *memoryLoad) sendsNames(sent int) {
 	l.t.Helper()
 	body := []byte(`{"attempt_id":"` + strings.Repeat("a", 36) + `"`)
@@ -261,12 +261,12 @@ func newMemoryCgroup(t *testing.T, limit int64) memoryCgroup {
 		parent, file = "/sys/fs/cgroup", "memory.max"
 	}
 	group := filepath.Join(parent, fmt.Sprintf("examprep-test-%d", os.Getpid()))
-	if err := os.Mkdir(group, 0o755); err != nil && os.Getenv(cgroupVariable) == "" {
+	err := os.Mkdir(group, 0o755)
+	if err != nil && os.Getenv(cgroupVariable) == "" {
 		t.Logf("the pod has no memory cgroup: %v", err)
 		return ""
-	} else {
-		check.NoError(t, err)
 	}
+	check.NoError(t, err)
 	t.Cleanup(func() { check.NoError(t, os.Remove(group)) })
 	check.NoError(t, os.WriteFile(filepath.Join(group, file), []byte(strconv.FormatInt(limit, 10)), 0))
 	return memoryCgroup(group)

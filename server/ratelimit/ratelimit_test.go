@@ -206,7 +206,9 @@ func TestQueueHasRoomForEachConnection(t *testing.T) {
 			}
 		})
 	}
-	testkit.Eventually(t, "all wait", func() bool { return testkit.Metric(t, registry, "examprep_gate_queue_requests", map[string]string{"store": "redis"}) >= connections-128 })
+	testkit.Eventually(t, "all wait", func() bool {
+		return testkit.Metric(t, registry, "examprep_gate_queue_requests", map[string]string{"store": "redis"}) >= connections-128
+	})
 	server.Resume()
 	group.Wait()
 }

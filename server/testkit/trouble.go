@@ -25,7 +25,7 @@ const (
 // Troubles returns each kind of trouble. Whatever trouble one row has, a loop over rows must finish the others.
 func Troubles() []Trouble { return []Trouble{Poisoned, Locked, Slow} }
 
-// Trouble begins a trouble with one row of a table, and returns what ends it. column is a key of the table, value the row's as
+// Begin begins a trouble with one row of a table, and returns what ends it. column is a key of the table, value the row's as
 // PostgreSQL writes it. Rows with that key that are inserted later have the trouble too, except Locked.
 func (kind Trouble) Begin(t testing.TB, pool *pgxpool.Pool, table, column, value string) (end func()) {
 	t.Helper()

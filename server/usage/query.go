@@ -18,7 +18,7 @@ type Query struct {
 	Account   uuid.UUID
 	From, To  time.Time // UTC days, both included; their time of day is ignored
 	KeyPrefix string    // names one key of the account; empty for all of them
-	// Reserve makes room for so many rows, before they are read. Its error is that of the query. nil: not called.
+	// Reserve makes room for a number of rows before they are read. The query returns its error. nil: not called.
 	Reserve func(rows int) error
 }
 

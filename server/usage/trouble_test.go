@@ -54,7 +54,7 @@ func TestAKeyInTroubleCostsNoOtherKeysUsage(t *testing.T) {
 // TestABatchInTroubleCostsNoOther has a batch that cannot be stored, before and after others of the same meter.
 func TestABatchInTroubleCostsNoOther(t *testing.T) {
 	t.Parallel()
-	for _, trouble := range []testkit.Trouble{testkit.Poisoned, testkit.Slow} { // no transaction can lock a row before it is there
+	for _, trouble := range []testkit.Trouble{testkit.Poisoned, testkit.Slow} { // no transaction can lock a row that does not exist yet
 		t.Run(string(trouble), func(t *testing.T) {
 			t.Parallel()
 			pool := testkit.Database(t)

@@ -72,3 +72,22 @@ func TestPackagesAreSelected(t *testing.T) {
 		}
 	}
 }
+
+// TestTheListFitsTheCode holds the repository's list: each mutant changes one place of its file.
+func TestTheListFitsTheCode(t *testing.T) {
+	const root = "../../.."
+	text, err := os.ReadFile(filepath.Join(root, "hack", "lint", "mutants.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := parseMutants(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit := tester{root: root, overlays: t.TempDir()}
+	for _, m := range list {
+		if _, err := fit.overlay(&m); err != nil {
+			t.Errorf("%s: %v", &m, err)
+		}
+	}
+}

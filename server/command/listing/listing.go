@@ -13,13 +13,14 @@ import (
 	"unicode/utf8"
 )
 
-// indent is that of each level of JSON, gap the distance between two columns of a table.
+// indent begins a line once for each level of JSON. gap is the distance between two columns of a table.
 const (
 	indent = "  "
 	gap    = 2
 )
 
-// JSON writes {"name": […]} with the elements. It ends with their first error.
+// JSON writes {"name": […]} with the elements. It ends with their first error, and writes nothing if that is in place of the first
+// element.
 func JSON[V any](w io.Writer, name string, elements iter.Seq2[V, error]) error {
 	buffered := bufio.NewWriter(w)
 	_, _ = fmt.Fprintf(buffered, "{\n%s%q: [", indent, name)
@@ -27,11 +28,15 @@ func JSON[V any](w io.Writer, name string, elements iter.Seq2[V, error]) error {
 	encoder := json.NewEncoder(&element)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent(indent+indent, indent)
-	between, end := "\n", "]\n}\n"
+	const first = "\n"
+	between, end := first, "]\n}\n"
 	for v, err := range elements {
 		if err == nil {
 			element.Reset()
 			err = encoder.Encode(v)
+		}
+		if err != nil && between == first {
+			return err
 		}
 		if err != nil {
 			return errors.Join(err, buffered.Flush())

@@ -72,4 +72,8 @@ func TestAListEndsWithItsError(t *testing.T) {
 	if err := listing.Table(&w, []string{"A"}, sequence([][]string{{"x"}}, broken)); !errors.Is(err, broken) {
 		t.Errorf("table: %v", err)
 	}
+	var nothing bytes.Buffer
+	if err := listing.JSON(&nothing, "keys", sequence[int](nil, broken)); !errors.Is(err, broken) || nothing.Len() > 0 {
+		t.Errorf("JSON without an element: %v, %q", err, nothing.String())
+	}
 }

@@ -40,7 +40,7 @@ func (s *stack) measureTierDeletion(ctx context.Context, r *report) error {
 	if err := program.migrate(ctx); err != nil {
 		return err
 	}
-	if _, err := pool.Exec(ctx, "INSERT INTO rate_tiers (name, requests, period_us, burst) VALUES ($1, 1000, 1000000, 1000)", goldTier); err != nil {
+	if _, err := pool.Exec(ctx, "INSERT INTO rate_tiers (name, requests, period_seconds, burst) VALUES ($1, 1000, 1, 1000)", goldTier); err != nil {
 		return fmt.Errorf("write a tier: %w", err)
 	}
 	first, err := program.createKey(ctx, goldTier)

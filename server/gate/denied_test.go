@@ -50,10 +50,10 @@ type moment struct {
 func TestEmptyBucketIsDeniedFromMemoryUntilItsNextToken(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	slow := keys.Tier{Requests: 20, Period: time.Hour, Burst: 20}           // a token in 3 minutes
-	fast := keys.Tier{Requests: 100, Period: time.Second, Burst: 1}         // in 10 ms
-	second := keys.Tier{Requests: 1, Period: time.Second, Burst: 1}         // in 1 s
-	due := keys.Tier{Requests: 1, Period: 490 * time.Millisecond, Burst: 1} // just before half a second is over
+	slow := keys.Tier{Requests: 20, Period: time.Hour, Burst: 20}       // a token in 3 minutes
+	fast := keys.Tier{Requests: 100, Period: time.Second, Burst: 1}     // in 10 ms
+	second := keys.Tier{Requests: 1, Period: time.Second, Burst: 1}     // in 1 s
+	due := keys.Tier{Requests: 100, Period: 49 * time.Second, Burst: 1} // in 490 ms, just before half a second is over
 	asks := func(at time.Duration, tier keys.Tier, denied bool) moment {
 		return moment{at, func(d *deniedTest) bool {
 			_, ok := d.find(bucket(1), rateOf(t, tier))

@@ -29,10 +29,10 @@ func Rates() []Rate {
 	return []Rate{
 		{"trickle", 5, time.Second, 3},
 		{"one", 40, time.Second, 1},
-		{"odd", 97, 1013 * time.Millisecond, 7},
+		{"odd", 287, 3 * time.Second, 7},
 		{"even", 120, time.Second, 120},
 		{"shallow", 500, time.Second, 2},
-		{"quick", 1, time.Millisecond, 20},
+		{"quick", 1000, time.Second, 20},
 		{"closed", 1, time.Hour, 11},
 	}
 }

@@ -39,7 +39,8 @@ func TestAnAccountWithABlankAtTheEndOfItsNameIsRefused(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t)
 	for _, args := range [][]string{
-		{"keys", "create", "--account", "acme "}, {"keys", "list", "--account", "acme\u00a0"},
+		{"keys", "create", "--account", "acme "},
+		{"keys", "list", "--account", "acme\u00a0"},
 		{"keys", "list", "-o", "json", "--account", "acme\u00a0"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -128,7 +128,8 @@ func (a *api) toldOnce(id string, submitted bool) {
 	}
 }
 
-// TestOfDifferentSubmissionsAtOnceOneWins: each of four submissions is sent sixteen times. All who sent the winner get the same result.
+// TestOfDifferentSubmissionsAtOnceOneWins sends each of four submissions sixteen times. Each client that sent the winner gets the
+// same result.
 func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})

@@ -95,7 +95,7 @@ func (s *stress) prepare(ctx context.Context, patterns []string) error {
 	compilers.SetLimit(2)
 	for _, p := range s.packages {
 		compilers.Go(func() error {
-			_, err := goCommand(compiling, "test", "-race", "-ldflags=-w", "-c", "-o", s.file(p.name+".test"), p.path)
+			_, err := goCommand(compiling, "test", "-race", "-pgo=off", "-ldflags=-w", "-c", "-o", s.file(p.name+".test"), p.path)
 			return err
 		})
 	}

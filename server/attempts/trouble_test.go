@@ -105,6 +105,37 @@ func TestACounterInTroubleCostsNoOtherFamilysOpen(t *testing.T) {
 	}
 }
 
+// TestAnOverdueAttemptInTroubleCostsNoOther sweeps attempts that are overdue.
+func TestAnOverdueAttemptInTroubleCostsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, trouble := range testkit.Troubles() {
+		t.Run(string(trouble), func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.shelf.publish(testExam, testPaper, minutes, markingtest.EveryKind())
+			who := b.someone(t)
+			var opened []string
+			for range 4 {
+				opened = append(opened, b.open(t, who, "").AttemptID)
+			}
+			b.advance(minutes*time.Minute + lateWindow + time.Second)
+			end, left := trouble.Begin(t, b.pool, "attempts", "id", opened[0]), 1
+			if trouble == testkit.Slow {
+				left = 0
+			}
+			for _, want := range []int{len(opened) - left, 0} {
+				closed, err := b.Sweep(t.Context())
+				check.NoError(t, err)
+				check.Equal(t, closed, want, "attempts closed beside one that is %s", trouble)
+			}
+			end()
+			closed, err := b.Sweep(t.Context())
+			check.NoError(t, err)
+			check.Equal(t, closed, left, "attempts closed afterwards")
+		})
+	}
+}
+
 func openParams(who keys.Identity, now time.Time) attemptsdb.OpenAttemptParams {
 	return attemptsdb.OpenAttemptParams{
 		ID: uuid.New(), AccountID: who.AccountID, FamilyID: who.FamilyID, KeyID: who.KeyID, ExamKey: testExam, PaperID: testPaper,

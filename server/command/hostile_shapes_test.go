@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // hostileShape is a hostile client's behaviour on one connection. Its text has all that chance chose.
@@ -95,6 +96,35 @@ var hostileBodyNames = []string{
 	"an answer's long key", "a long answer", "digits", "blanks", "noise", "what is valid", "what is valid", "what is valid",
 }
 
+// hostileBodyCache has the bodies of the last waves. To make one takes as long as the pod takes to read it, and healthy clients
+// share the processors of the hostile ones.
+type hostileBodyCache struct {
+	mu   sync.Mutex
+	made map[hostileBody][]byte
+}
+
+// hostileBody is what a body of one attempt depends on.
+type hostileBody struct {
+	name string
+	size int
+}
+
+// of returns the body of a shape. It makes each body once while at most 32 are kept.
+func (c *hostileBodyCache) of(shape hostileShape, attempt string) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	wanted := hostileBody{name: shape.body, size: shape.size}
+	body, isMade := c.made[wanted]
+	if !isMade {
+		if len(c.made) == 32 || c.made == nil {
+			c.made = make(map[hostileBody][]byte)
+		}
+		body = hostileBodies[shape.body](shape.size, attempt)
+		c.made[wanted] = body
+	}
+	return body
+}
+
 // manyMembers returns as many members as fit, each of a short name of its own.
 func manyMembers(size int, head, member, tail string) []byte {
 	body := []byte(head)
@@ -151,7 +181,7 @@ func waveShape(seed uint64, wave int64) hostileShape {
 }
 
 // write writes the requests of a shape, up to the point where its conduct ends them.
-func (s hostileShape) write(to io.Writer, key, attempt string) error {
+func (s hostileShape) write(to io.Writer, bodies *hostileBodyCache, key, attempt string) error {
 	if s.conduct == silent {
 		return nil
 	}
@@ -171,7 +201,7 @@ func (s hostileShape) write(to io.Writer, key, attempt string) error {
 		_, err := io.WriteString(to, head)
 		return err
 	}
-	body := hostileBodies[s.body](s.size, attempt)
+	body := bodies.of(s, attempt)
 	var request []byte
 	switch s.framing {
 	case "chunked":

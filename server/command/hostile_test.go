@@ -73,6 +73,7 @@ type siege struct {
 	hostile []string // keys
 	healthy string   // the key of another account
 	attempt string   // of the first hostile key
+	bodies  hostileBodyCache
 
 	served  atomic.Int64
 	played  atomic.Int64
@@ -206,7 +207,7 @@ func (s *siege) play(ctx context.Context, shape hostileShape, key string) net.Co
 	if shape.conduct == ignores {
 		_ = tcp.SetReadBuffer(4 << 10)
 	}
-	if shape.write(conn, key, s.attempt) != nil && shape.conduct != reads {
+	if shape.write(conn, &s.bodies, key, s.attempt) != nil && shape.conduct != reads {
 		reset(conn)
 		return nil
 	}

@@ -330,7 +330,7 @@ func TestWhatIsAskedOfDeliveries(t *testing.T) {
 	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	_, _, started := ada.do(http.MethodPost, "/v1/developer/webhooks/"+other+"/test", "")
 	for _, query := range []string{
-		"limit=0", "limit=101", "limit=ten", "limit=", "before=x", "before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
+		"limit=", "before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
 		"before=" + textOf(started, "delivery_id"),
 	} {
 		field, _, _ := strings.Cut(query, "=")

@@ -282,6 +282,30 @@ func TestLockOfAnotherSessionDelaysOnlyRetention(t *testing.T) {
 	b.expect(t, 0, "SELECT count(*) FROM webhook_events_default")
 }
 
+// TestAPartitionThatCannotBeDroppedKeepsNoOther: a view depends on the oldest partition.
+func TestAPartitionThatCannotBeDroppedKeepsNoOther(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	start := weekOf(time.Now()).Add(20 * partitionWeek) // beyond what the migration made
+	b.maintain(t, start)
+	first, second := start.Add(time.Hour), start.Add(partitionWeek+time.Hour)
+	b.insert(t, first, "delivered")
+	b.insert(t, second, "delivered")
+	testkit.Exec(t, b.pool, "CREATE VIEW report AS SELECT * FROM webhook_deliveries_"+start.Format("20060102"))
+	end := start.Add(2*partitionWeek + webhooks.DefaultRetention)
+	if err := b.maintainer(t, end).maintain(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook_deliveries_"+start.Format("20060102")) {
+		t.Errorf("got the error %v, want one that names the partition", err)
+	}
+	if of, others := b.rows(t, first), b.rows(t, second); of != 3 || others != 1 {
+		t.Errorf("%d rows of the week with the view and %d of the next one are left, want 3 and the event", of, others)
+	}
+	testkit.Exec(t, b.pool, "DROP VIEW report")
+	b.maintain(t, end)
+	if n := b.rows(t, first); n != 1 {
+		t.Errorf("%d rows are left without the view, want the event", n)
+	}
+}
+
 func TestRetentionThatIsTooShortIsRefused(t *testing.T) {
 	t.Parallel()
 	var invalid *webhooks.ValidationError

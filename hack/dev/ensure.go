@@ -48,22 +48,22 @@ func (t *testServers) ensure(ctx context.Context, n needs) ([]state.Variable, er
 		return nil, err
 	}
 	var found [3][]state.Variable
-	starts, ctx := errgroup.WithContext(ctx)
+	starts, starting := errgroup.WithContext(ctx)
 	if !given(testDatabase, testRedis) {
 		starts.Go(func() (err error) {
-			found[0], err = t.start(ctx, stores, func(context.Context) ([]string, error) { return nil, nil })
+			found[0], err = t.start(starting, stores, func(context.Context) ([]string, error) { return nil, nil })
 			return err
 		})
 	}
 	if n.cluster || n.binaries {
 		starts.Go(func() (err error) {
-			found[1], err = t.ensureCluster(ctx, n)
+			found[1], err = t.ensureCluster(starting, n)
 			return err
 		})
 	}
 	if n.npm && !given(testNPM) {
 		starts.Go(func() error {
-			dir, err := npm.Install(ctx, t.console)
+			dir, err := npm.Install(starting, t.console)
 			found[2] = []state.Variable{{Name: testNPM, Value: string(dir)}}
 			return err
 		})

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -95,6 +96,32 @@ func TestServersForTestsStayAndAreReplacedWhenTheyDie(t *testing.T) {
 	if answers(t, env, testDatabase) || answers(t, env, testRedis) {
 		t.Error("servers outlived dev down tests")
 	}
+}
+
+// TestARunWaitsUntilAnotherHasWrittenTheVariables: both have found their servers at the same time.
+func TestARunWaitsUntilAnotherHasWrittenTheVariables(t *testing.T) {
+	root := project(t)
+	t.Setenv(testDatabase, "postgres://given")
+	t.Setenv(testRedis, "redis://given")
+	synctest.Test(t, func(t *testing.T) {
+		run := newTestServers(root, newConsole(io.Discard))
+		unlock, err := run.dev.Lock(t.Context(), "test.env.lock", func() {})
+		check.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := run.ensure(t.Context(), needs{})
+			ended <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			t.Errorf("it does not wait: %v", err)
+			return
+		default:
+		}
+		unlock()
+		check.NoError(t, <-ended)
+	})
 }
 
 func TestRunEndsWhenItsServersAreStopped(t *testing.T) {

@@ -291,7 +291,7 @@ func TestAPartitionThatCannotBeDroppedKeepsNoOther(t *testing.T) {
 	first, second := start.Add(time.Hour), start.Add(partitionWeek+time.Hour)
 	b.insert(t, first, "delivered")
 	b.insert(t, second, "delivered")
-	testkit.Exec(t, b.pool, "CREATE VIEW report AS SELECT * FROM webhook_deliveries_"+start.Format("20060102"))
+	testkit.Exec(t, b.pool, "CREATE VIEW report AS SELECT id FROM webhook_deliveries_"+start.Format("20060102"))
 	end := start.Add(2*partitionWeek + webhooks.DefaultRetention)
 	if err := b.maintainer(t, end).maintain(t.Context()); err == nil || !strings.Contains(err.Error(), "webhook_deliveries_"+start.Format("20060102")) {
 		t.Errorf("got the error %v, want one that names the partition", err)

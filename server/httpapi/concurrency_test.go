@@ -25,7 +25,7 @@ import (
 
 const racers = 64
 
-// crowd is a number of clients, each on a connection of its own that stands already.
+// crowd is a number of clients. Each has an open connection of its own.
 type crowd struct {
 	api     *api
 	clients []*http.Client
@@ -157,7 +157,7 @@ func TestOfDifferentSubmissionsAtOnceOneWins(t *testing.T) {
 	}
 }
 
-// TestSubmissionsThatMeetTheSweepAgree: whoever is first, everybody is told the same.
+// TestSubmissionsThatMeetTheSweepAgree: all responses are the same, whether a submission or the sweep comes first.
 func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
@@ -205,8 +205,7 @@ func TestSubmissionsThatMeetTheSweepAgree(t *testing.T) {
 }
 
 // TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched breaks all connections of the server to its database
-// again and again, at whatever moment it is. It is the first row of docs/spec.md, part 10, from the other side: what
-// the server cannot finish, nobody finishes.
+// again and again, at random moments. Each submission is recorded whole or not at all (docs/spec.md, part 10, first row).
 func TestASubmissionWhoseDatabaseConnectionBreaksIsWholeOrUntouched(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})

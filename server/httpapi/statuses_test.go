@@ -269,7 +269,7 @@ func sortedList(value string) string {
 	return strings.Join(elements, ", ")
 }
 
-// TestTheHeadersShowTheTierFromItsChangeOn: what was taken stays taken.
+// TestTheHeadersShowTheTierFromItsChangeOn: a change of tier gives no token back.
 func TestTheHeadersShowTheTierFromItsChangeOn(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})

@@ -51,7 +51,7 @@ type stress struct {
 
 // stressed is a package with tests.
 type stressed struct {
-	path, folder, name string // name is that of its files in the folder of the run
+	path, folder, name string // its files in the folder of the run begin with name
 }
 
 // startLoops keeps threads busy until stop is called.
@@ -61,7 +61,7 @@ func startLoops(count int) (stop func()) {
 	var ended atomic.Bool
 	for range count {
 		go func() {
-			for !ended.Load() { //nolint:revive // it is to use the processor
+			for !ended.Load() { //nolint:revive // the loop only uses the processor
 			}
 		}()
 	}

@@ -167,18 +167,32 @@ func TestLeaseBeginsWhereTheLastOneFoundRows(t *testing.T) {
 	// The lease of a row from before has expired.
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = now() + interval '1 hour' WHERE lease_id IS NULL")
 	testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET next_attempt_at = next_attempt_at - interval '1 hour', lease_until = now() - interval '1 s' WHERE lease_id IS NOT NULL")
-	w.sweeper.turn = 1
-	for w.sweeper.turn <= wholeSweep {
-		if w.sweeper.turn == wholeSweep && !since().Equal(first.Add(-sinceSlack)) {
-			t.Error("a sweep of the rows from then on has found the row")
-		}
-		check.NoError(t, w.sweeper.sweep(t.Context()))
+	w.sweeper.wholeAt = time.Now().Add(time.Hour)
+	check.NoError(t, w.sweeper.sweep(t.Context()))
+	if !since().Equal(first.Add(-sinceSlack)) {
+		t.Error("a sweep of the rows from then on has found the row")
 	}
+	w.sweeper.wholeAt = time.Time{}
+	check.NoError(t, w.sweeper.sweep(t.Context()))
 	if got, want := since(), first.Add(-time.Hour); !got.Equal(want) {
 		t.Errorf("after a sweep of all rows the next lease begins at %s, want %s", got, want)
 	}
 	if n := dispatch(); n != 2*firstWindow {
 		t.Errorf("%d attempts, want %d", n, 2*firstWindow)
+	}
+}
+
+// TestASweepRestsByItsOwnDuration: what a whole sweep costs delays no sweep of the endpoints that the worker knows.
+func TestASweepRestsByItsOwnDuration(t *testing.T) {
+	t.Parallel()
+	s := &sweeper{interval: time.Second}
+	for took, want := range map[time.Duration]time.Duration{
+		0: time.Second, 50 * time.Millisecond: time.Second, 450 * time.Millisecond: 9 * time.Second, 5 * time.Second: 20 * time.Second,
+	} {
+		check.Equal(t, s.rest(took), want, "rest after %s", took)
+	}
+	if !s.isWhole() {
+		t.Error("the first sweep is not whole")
 	}
 }
 

@@ -11,16 +11,14 @@ import (
 	"examprep.dev/server/postgres/webhooksdb"
 )
 
-// sweepRest is how many times its duration a sweep waits for the next one, so that sweeps use at most 5 % of the database's
-// time; but no longer than so many intervals.
+// sweepRest is how many times its duration a sweep waits for the next one of its kind, so that sweeps of a kind use at most 5 % of the
+// database's time; but no longer than so many intervals.
 const sweepRest = 20
 
-// wholeSweep: each such sweep reads all pending rows, the others only those of the endpoints that this worker knows, from their since
-// on. While an old snapshot is held, the index keeps the entries of all rows that have ended since, and a whole sweep walks them.
-const wholeSweep = 10
-
 // sweeper finds work that no wake-up reported: lost wake-ups, retries, expired leases, and, for the canceller, deliveries of
-// endpoints that are disabled or deleted.
+// endpoints that are disabled or deleted. A whole sweep reads the pending rows of all endpoints. While an old snapshot is held, the
+// index keeps the entries of all rows that have ended since, and a whole sweep walks them. So it rests by its own duration, and the
+// sweeps in between read only the endpoints that this worker knows, from their since on.
 type sweeper struct {
 	queries  *webhooksdb.Queries
 	windows  *windows
@@ -30,18 +28,31 @@ type sweeper struct {
 	disabled chan<- []uuid.UUID
 	metrics  *metrics
 	logger   *slog.Logger
-	// turn counts the sweeps.
-	turn int
+	// wholeAt is when the next whole sweep begins. The first one is whole.
+	wholeAt time.Time
 }
 
 func (s *sweeper) run(ctx context.Context) {
 	retry := backoff{logger: s.logger, doing: "sweeping for due deliveries"}
 	for ctx.Err() == nil {
-		began := time.Now()
-		if !retry.failed(ctx, s.sweep(ctx)) {
-			pause(ctx, min(max(s.interval, sweepRest*time.Since(began)), sweepRest*s.interval))
+		began, whole := time.Now(), s.isWhole()
+		if retry.failed(ctx, s.sweep(ctx)) {
+			continue
 		}
+		rest := s.interval
+		if !whole {
+			rest = s.rest(time.Since(began))
+		}
+		pause(ctx, rest)
 	}
+}
+
+// isWhole reports whether the next sweep reads the pending rows of all endpoints.
+func (s *sweeper) isWhole() bool { return !time.Now().Before(s.wholeAt) }
+
+// rest returns how long to wait after a sweep of that duration for the next one of its kind.
+func (s *sweeper) rest(took time.Duration) time.Duration {
+	return min(max(s.interval, sweepRest*took), sweepRest*s.interval)
 }
 
 func (s *sweeper) sweep(ctx context.Context) error {
@@ -51,7 +62,6 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find due deliveries: %w", err)
 	}
-	s.turn++
 	var oldest, lag float64
 	var disabled []uuid.UUID
 	for _, row := range rows {
@@ -76,10 +86,13 @@ func (s *sweeper) sweep(ctx context.Context) error {
 	return nil
 }
 
-// find returns the endpoints that have work. The first sweep is a whole one.
+// find returns the endpoints that have work.
 func (s *sweeper) find(ctx context.Context) ([]webhooksdb.SweepRow, error) {
-	if s.turn%wholeSweep == 0 {
-		return s.queries.Sweep(ctx) //nolint:wrapcheck // the caller does
+	if s.isWhole() {
+		began := time.Now()
+		rows, err := s.queries.Sweep(ctx)
+		s.wholeAt = time.Now().Add(s.rest(time.Since(began)))
+		return rows, err //nolint:wrapcheck // the caller does
 	}
 	endpoints, sinces := s.windows.known()
 	rows, err := s.queries.SweepKnown(ctx, webhooksdb.SweepKnownParams{Endpoints: endpoints, Sinces: sinces})

@@ -23,7 +23,7 @@ const (
 	grantShare = 4
 	// sinceSlack is how much earlier than the rows of a lease the next lease begins to read: a row's next_attempt_at is when its
 	// transaction began, and it is seen when that commits.
-	sinceSlack = time.Minute
+	sinceSlack = 10 * time.Second
 	// refillShare of a window must be free before more is leased for it, since each lease reads the rows in flight again.
 	refillShare = 4
 )

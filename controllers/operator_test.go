@@ -22,6 +22,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
@@ -66,7 +67,7 @@ func (in *installation) serve(environment postgres.Environment) {
 	in.deps = Deps{
 		ClusterName: "test",
 		Publisher:   catalog.NewPublisher(in.pool, environment),
-		Accounts:    in.keys(),
+		Accounts:    accounts.NewAdministration(in.pool, time.Now),
 		Tiers:       in.keys(),
 		Endpoints:   webhooks.NewManaged(in.pool, testKeyring(t), webhooks.NewAddressPolicy(loopback())),
 		// Tests ask for a look at an endpoint. One more look in between would count as a write.

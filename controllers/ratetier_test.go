@@ -127,7 +127,7 @@ func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	store := in.keys()
 	in.deps.Tiers = store
 	in.operate()
-	key, err := store.Create(t.Context(), keys.NewKey{Account: "acme"})
+	key, err := store.CreateFor(t.Context(), "acme", keys.NewKey{})
 	if err != nil {
 		t.Fatal(err)
 	}

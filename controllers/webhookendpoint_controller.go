@@ -29,10 +29,10 @@ type Endpoints interface {
 	Health(ctx context.Context, owner string) (webhooks.Health, error)
 }
 
-// Accounts knows the accounts whose events an endpoint may be told of; *keys.Store does.
+// Accounts are the accounts whose events an endpoint can receive; *accounts.Administration implements it.
 type Accounts interface {
-	// EnsureAccount returns the id of the account of that name, created if there is none.
-	EnsureAccount(ctx context.Context, name string) (uuid.UUID, error)
+	// Ensure returns the id of the account of that name, and creates it if there is none.
+	Ensure(ctx context.Context, name string) (uuid.UUID, error)
 }
 
 // The conditions of a WebhookEndpoint beside Ready, Reconciling and Stalled, in the order in which they are decided.

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/keys"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/webhooks"
 )
 
@@ -48,8 +48,8 @@ func (r *WebhookEndpointReconciler) resolve(ctx context.Context, s *endpointScop
 		return stop, err
 	}
 	if account := s.endpoint.Spec.Account; account != "" {
-		id, err := r.accounts.EnsureAccount(ctx, account)
-		if invalid, ok := errors.AsType[*keys.InvalidError](err); ok {
+		id, err := r.accounts.Ensure(ctx, account)
+		if invalid, ok := errors.AsType[*accounts.InvalidError](err); ok {
 			return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec.account: " + invalid.Detail, err})
 		}
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
@@ -186,7 +187,7 @@ func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {
 	endpoint.Spec.Account = "acme"
 	in.create(endpoint)
 	check.Equal(t, in.ready(endpoint), "registered for the events of account acme", "message of Ready")
-	account, err := in.keys().EnsureAccount(t.Context(), "acme")
+	account, err := accounts.Ensure(t.Context(), in.pool, "acme")
 	check.NoError(t, err)
 	list, err := webhooks.NewEndpoints(in.pool, testKeyring(t), webhooks.NewAddressPolicy(nil)).List(t.Context(), account)
 	if err != nil || len(list) != 1 || list[0].ID.String() != endpoint.Status.ID || list[0].ManagedBy != "test/"+in.space()+"/receiver" {

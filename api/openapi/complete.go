@@ -31,6 +31,9 @@ func complete(document *yaml.Node) error {
 				return fmt.Errorf("line %d: the operation has no responses", operation.Line)
 			}
 			addResponses(responses, commonResponses(path, method, operation))
+			if actsInAccount(operation) {
+				addParameter(operation, reference("parameters", "Account"))
+			}
 			for status, response := range members(responses) {
 				if target := member(response, "$ref"); target != nil {
 					response = member(member(components, "responses"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
@@ -45,6 +48,13 @@ func complete(document *yaml.Node) error {
 	return nil
 }
 
+// actsInAccount reports whether an operation needs a session, and a role in its account. The operations of the tag Sessions are a
+// person's, in whatever account.
+func actsInAccount(operation *yaml.Node) bool {
+	security, tags := member(operation, "security"), member(operation, "tags")
+	return security != nil && len(security.Content) > 0 && tags != nil && tags.Content[0].Value != "Sessions"
+}
+
 // pathParameters returns references to the components for the parameters in a path.
 func pathParameters(path string, components *yaml.Node) (references []*yaml.Node) {
 	for component, parameter := range members(member(components, "parameters")) {
@@ -54,6 +64,16 @@ func pathParameters(path string, components *yaml.Node) (references []*yaml.Node
 		}
 	}
 	return references
+}
+
+// addParameter adds a parameter to an operation.
+func addParameter(operation, parameter *yaml.Node) {
+	parameters := member(operation, "parameters")
+	if parameters == nil {
+		parameters = &yaml.Node{Kind: yaml.SequenceNode}
+		operation.Content = append(operation.Content, scalar("parameters"), parameters)
+	}
+	parameters.Content = append(parameters.Content, parameter)
 }
 
 // commonResponses returns the names in components/responses of an operation's responses, by status.
@@ -74,7 +94,9 @@ func commonResponses(path, method string, operation *yaml.Node) map[string]strin
 		}
 	case len(security.Content) > 0: // a session
 		common["401"], common["404"] = "NotSignedIn", "NotFound"
-		if method != "get" {
+		if actsInAccount(operation) {
+			common["403"], common["409"] = "Forbidden", "Conflict"
+		} else if method != "get" {
 			common["403"] = "OtherOrigin"
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/keys"
 	"examprep.dev/server/webhooks"
 )
 
@@ -302,8 +302,8 @@ func (l *linter) webhook(doc *document) {
 
 // checkAccount reports a name that no account can have.
 func (l *linter) checkAccount(doc *document, at path, name string) {
-	_, err := keys.AccountName(name)
-	if invalid, ok := errors.AsType[*keys.InvalidError](err); ok {
+	_, err := accounts.Name(name)
+	if invalid, ok := errors.AsType[*accounts.InvalidError](err); ok {
 		l.report(doc.position(at), at.String(), invalid.Detail)
 	}
 }

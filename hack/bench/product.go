@@ -87,7 +87,7 @@ func (k keyStore) deleteOne(ctx context.Context, tier string) error {
 
 // revoke revokes a key by its prefix.
 func (k keyStore) revoke(ctx context.Context, prefix string) error {
-	return k.store.Revoke(ctx, uuid.Nil, prefix) //nolint:wrapcheck // the caller does
+	return k.store.RevokeAny(ctx, prefix) //nolint:wrapcheck // the caller does
 }
 
 // redisPrefix begins the Redis names of the installation that a database belongs to.

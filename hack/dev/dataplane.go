@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -174,7 +175,23 @@ func (e *environment) ensureKey(ctx context.Context, last string) error {
 	return nil
 }
 
+// ensureMember makes the person who signs in an owner of the account of the key.
+func (e *environment) ensureMember(ctx context.Context) error {
+	address, err := e.ports.Address(ctx, "signin")
+	if err != nil {
+		return err
+	}
+	person := "http://" + address + signin.Path + "#" + signInUser
+	text, err := e.examprep(ctx, "accounts", "members", account)
+	if err != nil || strings.Contains(text, person) {
+		return err
+	}
+	_, err = e.examprep(ctx, "accounts", "add", account, "--subject", person)
+	return err
+}
+
 const (
+	signInUser   = "dev"
 	signInClient = "examprep"
 	callbackPath = "/v1/developer/callback"
 )
@@ -195,7 +212,7 @@ func (e *environment) startSignIn(ctx context.Context, group *errgroup.Group) er
 	}
 	provider, err := signin.New(signin.Config{
 		Issuer: "http://" + address + signin.Path, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
-		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}},
+		Users: []signin.User{{Subject: signInUser, Email: "dev@example.com", Name: "Dev"}},
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,5 @@
-// Package audit owns the append-only record of what developers and administrators did to keys, webhooks and sessions
+// Package audit owns the append-only record of what developers and administrators did to accounts, keys, webhooks and
+// sessions
 // (table audit_log). A record has the actor, the action, its object, the time, the client's address and the request.
 //
 // The context carries the actor ([WithActor]). The HTTP interface sets the signed-in person, and the command line sets the
@@ -13,6 +14,6 @@
 // email address. It has only the host of a webhook's URL, since path and query can contain tokens.
 //
 // The database rejects changes of records, also from the table's owner. docs/operations.md shows how to separate the roles
-// and how to delete old records. The package imports no other domain package; the packages that own keys, webhooks and
-// sessions import it.
+// and how to delete old records. The package imports no other domain package; the packages that own accounts, keys,
+// webhooks and sessions import it.
 package audit

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -14,8 +15,18 @@ import (
 type Action string
 
 // The actions. The target of a key.* is the key's prefix (of key.rotate the old one's), of a webhook.* the endpoint's
-// id; a session.* has none.
+// id, of a member.* and of account.create the member's id, of an invitation.* the invitation's id. A session.* and account.limit have
+// none.
 const (
+	AccountCreate       Action = "account.create"
+	AccountLimit        Action = "account.limit"
+	MemberAdd           Action = "member.add"
+	MemberUpdate        Action = "member.update"
+	MemberRemove        Action = "member.remove"
+	InvitationCreate    Action = "invitation.create"
+	InvitationWithdraw  Action = "invitation.withdraw"
+	InvitationAccept    Action = "invitation.accept"
+	InvitationDecline   Action = "invitation.decline"
 	KeyCreate           Action = "key.create"
 	KeyRotate           Action = "key.rotate"
 	KeyRevoke           Action = "key.revoke"
@@ -28,13 +39,14 @@ const (
 	WebhookRedeliver    Action = "webhook.redeliver"
 	WebhookRecover      Action = "webhook.recover"
 	SessionBegin        Action = "session.begin"
+	SessionChoose       Action = "session.choose"
 	SessionEnd          Action = "session.end"
 	SessionEndAll       Action = "session.end_all"
 )
 
 // Entry describes an action.
 type Entry struct {
-	// Account owns the things that were changed.
+	// Account owns the things that were changed. It is zero only for a session of a person who has no account yet.
 	Account uuid.UUID
 	Action  Action
 	Target  string
@@ -48,6 +60,10 @@ func Record(ctx context.Context, db auditdb.DBTX, entry Entry) error {
 	if !known {
 		return nil
 	}
+	of := uuid.NullUUID{UUID: entry.Account, Valid: entry.Account != uuid.Nil}
+	if !of.Valid && !strings.HasPrefix(string(entry.Action), "session.") {
+		return fmt.Errorf("record %s: it is on no account", entry.Action)
+	}
 	if entry.Detail == nil {
 		entry.Detail = map[string]any{}
 	}
@@ -56,7 +72,7 @@ func Record(ctx context.Context, db auditdb.DBTX, entry Entry) error {
 		return fmt.Errorf("record %s: %w", entry.Action, err)
 	}
 	row := auditdb.AppendRecordParams{
-		ID: uuid.Must(uuid.NewV7()), AccountID: entry.Account, ActorKind: string(actor.Kind), Actor: actor.Name,
+		ID: uuid.Must(uuid.NewV7()), AccountID: of, ActorKind: string(actor.Kind), Actor: actor.Name,
 		Action: string(entry.Action), Target: entry.Target, RequestID: actor.RequestID, Detail: detail,
 	}
 	if actor.Address.IsValid() {

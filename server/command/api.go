@@ -43,6 +43,7 @@ type apiFlags struct {
 	trustTraceparent bool
 	encryptionKeys   string
 	provider         sessions.Provider
+	personalAccounts bool
 	sessionIdle      time.Duration
 	sessionLifetime  time.Duration
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/accounts"
+	"examprep.dev/server/audit"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -25,6 +27,7 @@ func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 	set.StringVar(&f.provider.ClientID, "oidc-client-id", "", "this service's id with the provider")
 	set.StringVar(&f.provider.ClientSecret, "oidc-client-secret", "", "this service's secret with the provider")
 	set.StringVar(&f.provider.RedirectURL, "oidc-redirect-url", "", "this service's /v1/developer/callback, as the provider knows it")
+	set.BoolVar(&f.personalAccounts, "personal-accounts", true, "give each person who signs in without an account one; false: only members sign in")
 	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "a session ends so long after its last use")
 	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
 }
@@ -62,9 +65,13 @@ func newDeveloper(
 		return nil, err
 	}
 	store := keys.NewStore(p.pool, directory.NewAuthor(background, directory.AuthorConfig{Timings: flags.program.Timings}))
-	signedIn := sessions.NewStore(p.pool, secret, flags.sessionIdle, flags.sessionLifetime, time.Now)
+	signedIn := sessions.NewStore(p.pool, sessions.Config{
+		Secret: secret, Issuer: flags.provider.Issuer, Idle: flags.sessionIdle, Lifetime: flags.sessionLifetime, Now: time.Now,
+	})
+	people := accounts.NewStore(p.pool, flags.personalAccounts, time.Now)
 	return &developer.Deps{
-		SignIn: sessions.NewSignIn(flags.provider, secret, store, signedIn), Sessions: signedIn, Keys: store,
+		SignIn: sessions.NewSignIn(flags.provider, secret, people, signedIn), Sessions: signedIn, Accounts: people,
+		Audit: audit.NewLog(p.pool), Keys: store,
 		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, webhooks.NewAddressPolicy(nil)),
 		Deliveries:  webhooks.NewDeliveries(p.pool, func(endpoint uuid.UUID) { notifier.Notify(endpoint) }),

@@ -104,7 +104,7 @@ func newEnvIn(t *testing.T, redisDatabase string) *env {
 // newKey issues a key, which all pods of the installation have when it returns.
 func (e *env) newKey(account string) string {
 	e.t.Helper()
-	issued, err := e.store.Create(e.t.Context(), keys.NewKey{Account: account})
+	issued, err := e.store.CreateFor(e.t.Context(), account, keys.NewKey{})
 	check.NoError(e.t, err)
 	return issued.Key
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/sessions"
@@ -130,14 +131,17 @@ func newNeighbour(t *testing.T, s *env) *neighbour {
 		env: s, pool: pool, address: testkit.FreeAddress(t), statuses: map[int]int{}, key: s.newKey(canary), learner: "anna",
 	}}
 	s.registerReceiver(pool)
+	const issuer = "https://issuer.example"
+	person := accounts.Person{Issuer: issuer, Subject: "anna"}
+	_, err := accounts.NewAdministration(pool, time.Now).Add(t.Context(), canary, person, accounts.Owner)
+	check.NoError(t, err)
 	account := testkit.Get[uuid.UUID](t, pool, "SELECT id FROM accounts WHERE name = $1", canary)
 	secret, err := parseNamespaceSecret(testkit.Secret(7)) // of the processes
 	check.NoError(t, err)
-	store := sessions.NewStore(pool, secret, time.Hour, time.Hour, time.Now)
-	if n.session, err = store.Create(t.Context(), sessions.Session{AccountID: account, Account: canary, Issuer: "https://issuer.example", Subject: "anna"}); err != nil {
-		t.Fatal(err)
-	}
-	n.pods = append(n.pods, s.start("api", "--listen", n.address, "--oidc-issuer", "https://issuer.example", "--oidc-client-id", "examprep",
+	store := sessions.NewStore(pool, sessions.Config{Secret: secret, Issuer: issuer, Idle: time.Hour, Lifetime: time.Hour, Now: time.Now})
+	n.session, err = store.Create(t.Context(), sessions.Session{Person: person, AccountID: account})
+	check.NoError(t, err)
+	n.pods = append(n.pods, s.start("api", "--listen", n.address, "--oidc-issuer", issuer, "--oidc-client-id", "examprep",
 		"--oidc-redirect-url", "https://api.example/v1/developer/callback"), s.start("worker"))
 	n.attempt = n.open()
 	n.must(http.StatusOK, "POST", examPath+"/mock-exams/submit", n.submission(n.attempt, "B"))

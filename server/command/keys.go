@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
@@ -36,7 +36,7 @@ func (f *keysFlags) register(cmd *cobra.Command) {
 func newKeys(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Accounts, API keys and tiers, for administrators",
+		Short: "API keys and their tiers, for administrators",
 		Long:  "The first key, and the way in when signing in is broken. A key is shown once; only its hash is stored.",
 	}
 	cmd.AddCommand(newKeysCreate(timings), newKeysRevoke(timings), newKeysTier(timings), newKeysList(timings))
@@ -76,14 +76,15 @@ func newListedKey(key keys.Summary) listedKey {
 
 func newKeysCreate(timings directory.Timings) *cobra.Command {
 	flags := keysFlags{timings: timings}
-	request := keys.NewKey{Administrator: true}
+	var account string
+	var request keys.NewKey
 	var expiresIn time.Duration
 	cmd := &cobra.Command{
 		Use:   "create --account NAME",
 		Short: "Create a key, and its account if there is none of that name",
 		Args:  exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := require("account", request.Account); err != nil {
+			if err := require("account", account); err != nil {
 				return err
 			}
 			if expiresIn > 0 {
@@ -91,12 +92,15 @@ func newKeysCreate(timings directory.Timings) *cobra.Command {
 				request.ExpiresAt = &at
 			}
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				created, err := store.Create(ctx, request)
+				created, err := store.CreateFor(ctx, account, request)
 				unconfirmed, committed := errors.AsType[*keys.UnconfirmedError](err)
 				if err != nil && !committed {
 					return err
 				}
-				err = flags.output.print(cmd.OutOrStdout(), createdKey(created), func(w io.Writer) error {
+				shown := createdKey{
+					created.Key, created.Prefix, created.Account, created.Name, created.Tier, created.CreatedAt, created.ExpiresAt,
+				}
+				err = flags.output.print(cmd.OutOrStdout(), shown, func(w io.Writer) error {
 					_, err := fmt.Fprintln(w, created.Key)
 					return err
 				})
@@ -108,7 +112,7 @@ func newKeysCreate(timings directory.Timings) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&request.Account, "account", "", "whose key it is")
+	cmd.Flags().StringVar(&account, "account", "", "whose key it is")
 	cmd.Flags().StringVar(&request.Name, "name", "", "what it is for, shown in lists")
 	cmd.Flags().StringVar(&request.Tier, "tier", "", "rate tier; empty: what RateTier resources say, else default")
 	cmd.Flags().DurationVar(&expiresIn, "expires-in", 0, "lifetime, such as 720h; 0: none")
@@ -123,7 +127,7 @@ func newKeysRevoke(timings directory.Timings) *cobra.Command {
 		Args:  exactly("KEY_PREFIX"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
-				if err := store.Revoke(ctx, uuid.Nil, args[0]); err != nil {
+				if err := store.RevokeAny(ctx, args[0]); err != nil {
 					return err
 				}
 				done := map[string]any{"key_prefix": args[0], "revoked": true}
@@ -186,11 +190,11 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 	return cmd
 }
 
-// each yields what of makes of each key.
-func each[V any](found iter.Seq2[keys.Summary, error], of func(keys.Summary) V) iter.Seq2[V, error] {
+// each yields what of makes of each element.
+func each[E, V any](found iter.Seq2[E, error], of func(E) V) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
-		for key, err := range found {
-			if !yield(of(key), err) {
+		for element, err := range found {
+			if !yield(of(element), err) {
 				return
 			}
 		}
@@ -210,10 +214,17 @@ func keyState(key keys.Summary) string {
 
 // withStore opens the key store. Changes under the context of use are recorded as an administrator's.
 func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *keys.Store) error) error {
-	if err := require("database-url", f.databaseURL); err != nil {
+	return administer(ctx, f.databaseURL, func(ctx context.Context, pool *pgxpool.Pool) error {
+		return use(ctx, keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{Timings: f.timings})))
+	})
+}
+
+// administer opens the database of an installation. Changes under the context of use are recorded as an administrator's.
+func administer(ctx context.Context, databaseURL string, use func(context.Context, *pgxpool.Pool) error) error {
+	if err := require("database-url", databaseURL); err != nil {
 		return err
 	}
-	pool, err := postgres.Open(ctx, f.databaseURL, postgres.Options{})
+	pool, err := postgres.Open(ctx, databaseURL, postgres.Options{})
 	if err != nil {
 		return err
 	}
@@ -221,7 +232,7 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 	if _, err := postgres.ReadInstallation(ctx, pool, ""); err != nil {
 		return err
 	}
-	return use(audit.WithActor(ctx, administrator()), keys.NewStore(pool, directory.NewAuthor(pool, directory.AuthorConfig{Timings: f.timings})))
+	return use(audit.WithActor(ctx, administrator()), pool)
 }
 
 // administrator is the actor in the audit table: the operating system's user and the host. A user without a name, as in a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/keys"
@@ -107,7 +109,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	err = controllers.Setup(manager, controllers.Deps{
 		ClusterName: flags.clusterName, Tiers: store,
 		Publisher: catalog.NewPublisher(p.pool, p.installation.Environment).Trusting(verifiers),
-		Accounts:  store, Endpoints: webhooks.NewManaged(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
+		Accounts:  accounts.NewAdministration(p.pool, time.Now), Endpoints: webhooks.NewManaged(p.pool, keyring, webhooks.NewAddressPolicy(allowed)),
 		RestrictWebhookAccounts: flags.restrict, RestrictAdoption: flags.restrictAdopt, Shard: shard, Registerer: p.registry,
 		Tracer: p.tracing.Tracer(), Draw: p.tracing.Sample,
 	})

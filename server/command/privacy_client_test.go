@@ -239,7 +239,7 @@ func (c *client) isLimited() {
 	c.t.Helper()
 	const allowance = 3
 	check.NoError(c.t, c.store.ApplyTier(c.t.Context(), keys.TierSpec{Name: "small", Requests: allowance, Period: 24 * time.Hour}))
-	issued, err := c.store.Create(c.t.Context(), keys.NewKey{Account: canary, Tier: "small"})
+	issued, err := c.store.CreateFor(c.t.Context(), canary, keys.NewKey{Tier: "small"})
 	check.NoError(c.t, err)
 	c.key = issued.Key
 	history := examPath + "/mock-exams/history?learner_id=" + url.QueryEscape(c.learner)

@@ -85,7 +85,7 @@ func newRoot(program Program) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), newKeys(program.Timings), newContent(), newCheck())
+	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), newKeys(program.Timings), newAccounts(), newContent(), newCheck())
 	describeVariables(root)
 	return root
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/server/gate"
@@ -238,7 +237,7 @@ func TestRevocationIsNotAnsweredBeforeRedisHasIt(t *testing.T) {
 	timings.Limit = directory.Production().Limit
 	hasty := keys.NewStore(e.pool, directory.NewAuthor(e.pool, directory.AuthorConfig{Clock: e.clock.Read, Timings: timings}))
 	var err error
-	e.clock.PassWhile(t, e.pool, 1, func() { err = hasty.Revoke(patient(t), uuid.Nil, key.Prefix) })
+	e.clock.PassWhile(t, e.pool, 1, func() { err = hasty.RevokeAny(patient(t), key.Prefix) })
 	if _, ok := errors.AsType[*keys.UnconfirmedError](err); !ok {
 		t.Errorf("got %v, want an UnconfirmedError", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -70,7 +69,7 @@ func (e *env) newPodWith(t testing.TB, cfg gatetest.Config) *gatetest.Pod {
 
 func (e *env) create(t testing.TB, tier string) keys.CreatedKey {
 	t.Helper()
-	created, err := e.store.Create(patient(t), keys.NewKey{Account: "acme", Tier: tier})
+	created, err := e.store.CreateFor(patient(t), "acme", keys.NewKey{Tier: tier})
 	check.NoError(t, err)
 	return created
 }
@@ -82,7 +81,7 @@ func (e *env) tier(t testing.TB, spec keys.TierSpec) {
 
 func (e *env) revoke(t testing.TB, key keys.CreatedKey) {
 	t.Helper()
-	check.NoError(t, e.store.Revoke(patient(t), uuid.Nil, key.Prefix))
+	check.NoError(t, e.store.RevokeAny(patient(t), key.Prefix))
 }
 
 // patient returns a context that ends a call which waits in vain.

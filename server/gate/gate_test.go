@@ -41,7 +41,7 @@ func TestTheIdentityIsThatOfTheKey(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{})
 	first := e.create(t, "")
-	second, err := e.store.Rotate(patient(t), uuid.Nil, first.Prefix, time.Hour)
+	second, err := e.store.Rotate(patient(t), first.AccountID, first.Prefix, time.Hour)
 	check.NoError(t, err)
 	a, b := e.gate.Check(t.Context(), bearer(first.Key), client), e.gate.Check(t.Context(), bearer(second.Key), client)
 	if a.Outcome != gate.Allowed || b.Outcome != gate.Allowed {
@@ -95,7 +95,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	if d := e.gate.Check(t.Context(), bearer(key.Key), client); d.Outcome != gate.Allowed {
 		t.Fatalf("got %+v", d)
 	}
-	_, err := e.store.Rotate(patient(t), uuid.Nil, key.Prefix, time.Millisecond)
+	_, err := e.store.Rotate(patient(t), key.AccountID, key.Prefix, time.Millisecond)
 	check.NoError(t, err)
 	testkit.Eventually(t, "the key expires", func() bool {
 		return e.gate.Check(t.Context(), bearer(key.Key), client).Outcome == gate.Unauthorized

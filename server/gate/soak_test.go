@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
@@ -133,7 +132,7 @@ func TestRevocationHoldsWhilePostgresRestarts(t *testing.T) {
 	}
 	create := func() (key keys.CreatedKey) {
 		try("a key is created", func(ctx context.Context) (err error) {
-			key, err = e.store.Create(ctx, keys.NewKey{Account: "acme", Tier: "endless"})
+			key, err = e.store.CreateFor(ctx, "acme", keys.NewKey{Tier: "endless"})
 			return err
 		})
 		return key
@@ -156,7 +155,7 @@ func TestRevocationHoldsWhilePostgresRestarts(t *testing.T) {
 				over = true
 			default:
 			}
-			try("the key is revoked", func(ctx context.Context) error { return e.store.Revoke(ctx, uuid.Nil, key.Prefix) })
+			try("the key is revoked", func(ctx context.Context) error { return e.store.RevokeAny(ctx, key.Prefix) })
 			l.revoked()
 			key = create()
 			l.use(key)

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
@@ -102,7 +100,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	old := a.NewKey("rotating", keys.TierSpec{Requests: 1_000_000, Period: time.Minute})
-	sibling, err := a.Keys.Create(t.Context(), keys.NewKey{Account: "rotating", Name: "another key of the account"})
+	sibling, err := a.Keys.CreateFor(t.Context(), "rotating", keys.NewKey{Name: "another key of the account"})
 	check.NoError(t, err)
 	by := func(key, method, path, body string) response {
 		t.Helper()
@@ -111,7 +109,7 @@ func TestARotatedKeyInheritsTheAttempts(t *testing.T) {
 	id, _ := by(old, "POST", "open", `{"paper_id":"`+testPaper+`","learner_id":"ann"}`).document(t)["attempt_id"].(string)
 	submission := `{"attempt_id":"` + id + `","learner_id":"ann","answers":{"1:1":"B"}}`
 	const prefixLength = len("service_") + 8
-	successor, err := a.Keys.Rotate(t.Context(), uuid.Nil, old[:prefixLength], 0)
+	successor, err := a.Keys.Rotate(t.Context(), sibling.AccountID, old[:prefixLength], 0)
 	check.NoError(t, err)
 	by(old, "POST", "submit", submission).expect(t, http.StatusUnauthorized, "the old key")
 	if got := by(sibling.Key, "POST", "submit", submission); got.status != http.StatusNotFound || got.code(t) != "attempt_not_found" {

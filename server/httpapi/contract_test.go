@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/api/openapi/openapitest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/gate"
@@ -76,8 +78,11 @@ func TestEveryRouteIsInTheContract(t *testing.T) {
 // contractRun is the servers that it takes to see every status.
 type contractRun struct {
 	*stage
-	// broken answers from parts that fail; limited admits one request an hour from an address; signless has no sign-in.
-	broken, limited, signless *api
+	// broken answers from parts that fail; limited admits one request an hour from an address; signless has no sign-in; closed gives
+	// persons no account.
+	broken, limited, signless, closed *api
+	// undecided is the session of a person without an account.
+	undecided string
 	// exhausted is a key whose allowance is used up.
 	exhausted string
 	drivers   map[int]func(o openapitest.Operation) response
@@ -91,6 +96,13 @@ func newContractRun(t *testing.T) *contractRun {
 	c.cookie = c.signIn("ada")
 	c.hook = c.newWebhook(c.cookie)
 	c.broken = c.variant(httpapi.Config{}, breakParts)
+	c.closed = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
+		other := *c.API
+		other.NoPersonalAccounts = true
+		deps.Developer = developerOf(c.provider)(&other)
+	})
+	c.newInvitation("undecided@example.org")
+	c.undecided = c.signIn("undecided")
 	c.signless = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = nil })
 	c.limited = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
 		other := *c.API // its gate is its own
@@ -192,7 +204,15 @@ func (c *contractRun) drive401(o openapitest.Operation) response {
 }
 
 func (c *contractRun) drive403(o openapitest.Operation) response {
-	return c.send(c.request(o).with("Sec-Fetch-Site", "cross-site"))
+	r := c.request(o)
+	switch {
+	case o.ID == "completeSignIn":
+		r = c.beginSignIn("nobody")
+		return c.closed.call(r.method, r.path, r.body, r.header)
+	case o.Method == http.MethodGet:
+		return c.send(r.with("Cookie", c.undecided))
+	}
+	return c.send(r.with("Sec-Fetch-Site", "cross-site"))
 }
 
 // drive404 names what does not exist. Operations that name nothing do not exist themselves where there is no sign-in.
@@ -207,9 +227,8 @@ func (c *contractRun) drive404(o openapitest.Operation) response {
 func (c *contractRun) drive409(o openapitest.Operation) response {
 	c.t.Helper()
 	make409, has := c.conflicts[o.ID]
-	if !has {
-		c.t.Errorf("nobody knows how %s conflicts", o.ID)
-		return response{}
+	if !has { // the session is of another account
+		return c.send(c.request(o).with("Examprep-Account", uuid.NewString()))
 	}
 	r := make409()
 	r.method = o.Method

@@ -2,20 +2,24 @@ package httpapi_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
+	"examprep.dev/server/testkit/check"
 )
 
 // developerRoutes are the operations of a signed-in person, from the table that the server routes by.
@@ -44,20 +48,17 @@ func fill(t *testing.T, path string, values map[string]string) string {
 	})
 }
 
-// bodyFor is what every operation takes that needs no more; those that know no since ignore it.
+// bodyFor returns a body that suffices for most operations. Operations ignore the fields of others.
 func bodyFor(method string) string {
 	if method == http.MethodPost || method == http.MethodPatch {
-		return sinceAnHour()
+		return fmt.Sprintf(`{"since":%q,"role":"viewer"}`, time.Now().Add(-time.Hour).Format(time.RFC3339))
 	}
 	return ""
 }
 
-func sinceAnHour() string {
-	return fmt.Sprintf(`{"since":%q}`, time.Now().Add(-time.Hour).Format(time.RFC3339))
-}
-
-// belongings makes one of everything that has an id, and returns the ids by the names that paths have for them.
-func (b *browser) belongings() map[string]string {
+// belongings makes one of everything that has an id, and returns the ids by the names that paths have for them. The person of the
+// invitation is the browser's, and its account another one.
+func (c *console) belongings(b *browser) map[string]string {
 	b.t.Helper()
 	key := textOf(b.make("/v1/developer/keys", `{"name":"k"}`), "key_prefix")
 	hook := textOf(b.make("/v1/developer/webhooks", newHook), "id")
@@ -65,13 +66,24 @@ func (b *browser) belongings() map[string]string {
 	if status != http.StatusAccepted {
 		b.t.Fatalf("test: %d %v", status, started)
 	}
-	return map[string]string{"key_prefix": key, "id": hook, "delivery_id": textOf(started, "delivery_id")}
+	_, _, session := b.do(http.MethodGet, sessionPath, "")
+	admin, other := accounts.NewAdministration(c.Pool, time.Now), uuid.NewString()
+	colleague, err := admin.Add(b.t.Context(), textOf(session, "account"), accounts.Person{Issuer: c.provider.Issuer(), Subject: other}, accounts.Developer)
+	check.NoError(b.t, err)
+	account, err := admin.Ensure(b.t.Context(), other)
+	check.NoError(b.t, err)
+	invited, err := admin.Invite(b.t.Context(), other, textOf(session, "email"), accounts.Owner)
+	check.NoError(b.t, err)
+	return map[string]string{
+		"key_prefix": key, "id": hook, "delivery_id": textOf(started, "delivery_id"), "member_id": colleague.ID.String(),
+		"invitation_id": invited.ID.String(), "other_account": account.String(),
+	}
 }
 
 func (b *browser) holdings(hook string) []map[string]any {
 	b.t.Helper()
 	var all []map[string]any
-	for _, path := range []string{"/keys", "/webhooks", "/webhooks/" + hook, "/webhooks/" + hook + "/deliveries"} {
+	for _, path := range []string{"/keys", "/members", "/invitations", "/webhooks", "/webhooks/" + hook, "/webhooks/" + hook + "/deliveries"} {
 		_, _, body := b.do(http.MethodGet, "/v1/developer"+path, "")
 		all = append(all, body)
 	}
@@ -82,9 +94,12 @@ func TestWhatIsNotOnesOwnIsNotThere(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
-	adas := ada.belongings()
+	adas := c.belongings(ada)
 	before := ada.holdings(adas["id"])
-	unknown := map[string]string{"key_prefix": "service_00000000", "id": uuid.NewString(), "delivery_id": uuid.NewString()}
+	unknown := map[string]string{
+		"key_prefix": "service_00000000", "id": uuid.NewString(), "delivery_id": uuid.NewString(), "member_id": uuid.NewString(),
+		"invitation_id": uuid.NewString(),
+	}
 	named := 0
 	for _, r := range c.developerRoutes() {
 		names := parameter.FindAllString(r.Path, -1)
@@ -92,7 +107,7 @@ func TestWhatIsNotOnesOwnIsNotThere(t *testing.T) {
 			continue
 		}
 		named++
-		bobs := bob.belongings()
+		bobs := c.belongings(bob)
 		ask := func(what string, values map[string]string) {
 			status, _, answer := bob.do(r.Method, fill(t, r.Path, values), bodyFor(r.Method))
 			if status != http.StatusNotFound || answer["error"] != "not_found" {
@@ -111,7 +126,7 @@ func TestWhatIsNotOnesOwnIsNotThere(t *testing.T) {
 				"escaped twice": strings.ReplaceAll(escaped(bobs[name]), "%", "%25"), "in braces": "%7B" + bobs[name] + "%7D", "a URN": "urn:uuid:" + bobs[name],
 				"run together": strings.NewReplacer("-", "", "_", "").Replace(bobs[name]), "a space after it": bobs[name] + "%20", "the nil UUID": uuid.Nil.String(),
 			} {
-				values := map[string]string{"key_prefix": bobs["key_prefix"], "id": bobs["id"], "delivery_id": bobs["delivery_id"]}
+				values := maps.Clone(bobs)
 				values[name] = value
 				ask(what+" for "+name, values)
 			}
@@ -141,7 +156,7 @@ func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
 		if !parameter.MatchString(r.Path) {
 			continue
 		}
-		values := ada.belongings()
+		values := c.belongings(ada)
 		for name, value := range values {
 			values[name] = escaped(value)
 			if name != "key_prefix" {
@@ -157,7 +172,7 @@ func TestAnIDIsTheSameHoweverItIsEscaped(t *testing.T) {
 func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 	t.Parallel()
 	c, ada := newConsoleOfAda(t)
-	adas := ada.belongings()
+	adas := c.belongings(ada)
 	before := ada.holdings(adas["id"])
 	changes := 0
 	for _, r := range c.developerRoutes() {
@@ -199,18 +214,6 @@ func TestEveryChangeFromAnotherOriginIsRefused(t *testing.T) {
 	}
 }
 
-func TestSigningOutTakesNoGuesses(t *testing.T) {
-	t.Parallel()
-	_, ada := newConsoleOfAda(t)
-	for _, query := range []string{"everywhere=", "everywhere=yes", "everywhere=1", "everywhere=true&everywhere=true", "everywhere=%ff"} {
-		if status, _, refused := ada.do(http.MethodDelete, "/v1/developer/session?"+query, ""); status != http.StatusBadRequest || !names(refused, "everywhere") {
-			t.Errorf("%s: %d %v, want everywhere named", query, status, refused)
-		}
-	}
-	ada.expect(http.StatusNoContent, http.MethodDelete, "/v1/developer/session?everywhere=false", "", "sign-out")
-	ada.expect(http.StatusUnauthorized, http.MethodGet, "/v1/developer/session", "", "after it")
-}
-
 // audited is what the audit table says of one action.
 type audited struct {
 	account                                               uuid.UUID
@@ -241,6 +244,13 @@ var actions = map[string]struct{ action, target, body string }{
 	"redeliverWebhookDelivery": {"webhook.redeliver", "id", ""},
 	"recoverWebhook":           {"webhook.recover", "id", bodyFor(http.MethodPost)},
 	"deleteSession":            {"session.end", "", ""},
+	"deleteSessions":           {"session.end_all", "", ""},
+	"inviteMember":             {"invitation.create", "id", `{"email":"new@example.org","role":"viewer"}`},
+	"updateMember":             {"member.update", "member_id", `{"role":"viewer"}`},
+	"removeMember":             {"member.remove", "member_id", ""},
+	"acceptInvitation":         {"invitation.accept", "invitation_id", ""},
+	"declineInvitation":        {"invitation.decline", "invitation_id", ""},
+	"chooseAccount":            {"session.choose", "", ""},
 }
 
 // newProxiedConsole is a console behind a proxy that it trusts.
@@ -270,19 +280,28 @@ func TestEveryActionOfADeveloperIsRecordedOnce(t *testing.T) {
 			}
 			ada := c.signedIn("ada")
 			account, cookie := c.account(ada), ada.cookie(sessionCookie)
-			values := ada.belongings()
+			values := c.belongings(ada)
 			before := c.audited()
+			switch r.Operation {
+			case "acceptInvitation", "declineInvitation":
+				account = uuid.MustParse(values["other_account"])
+			case "chooseAccount":
+				want.body = fmt.Sprintf(`{"account_id":%q}`, account)
+			}
 			ada.header = trace("trace-" + r.Operation)
 			status, _, answer := ada.do(r.Method, fill(t, r.Path, values), want.body)
 			if status < 200 || status > 299 {
 				t.Fatalf("%d %v", status, answer)
 			}
 			added := c.audited()[len(before):]
+			if r.Operation == "acceptInvitation" && len(added) == 2 && added[1].action == "session.choose" {
+				added = added[:1] // the session moves to the account
+			}
 			if len(added) != 1 {
 				t.Fatalf("recorded %v", added)
 			}
 			target := values[want.target]
-			if strings.HasPrefix(r.Operation, "create") {
+			if strings.HasPrefix(r.Operation, "create") || r.Operation == "inviteMember" {
 				target = textOf(answer, want.target)
 			}
 			got := added[0]
@@ -294,7 +313,7 @@ func TestEveryActionOfADeveloperIsRecordedOnce(t *testing.T) {
 			}); got != expected {
 				t.Errorf("recorded %+v\nwant %+v", got, expected)
 			}
-			for _, secret := range []string{textOf(answer, "key"), textOf(answer, "secret"), cookie, "ada@example.org", "/hook"} {
+			for _, secret := range []string{textOf(answer, "key"), textOf(answer, "secret"), cookie, "ada@example.org", "new@example.org", "/hook"} {
 				if secret != "" && strings.Contains(detail, secret) {
 					t.Errorf("the record tells a secret: %s", detail)
 				}
@@ -307,7 +326,7 @@ func TestReadingAndWhatIsRefusedAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
 	ada, bob := c.signedIn("ada"), c.signedIn("bob")
-	adas := ada.belongings()
+	adas := c.belongings(ada)
 	before := len(c.audited())
 	for _, r := range c.developerRoutes() {
 		path := fill(t, r.Path, adas)
@@ -324,7 +343,6 @@ func TestReadingAndWhatIsRefusedAreNotRecorded(t *testing.T) {
 	}
 	ada.do(http.MethodPost, "/v1/developer/keys", `{"name":7}`)
 	ada.do(http.MethodPost, "/v1/developer/webhooks", `{"url":"http://plain.example","events":["mock_attempt.scored"]}`)
-	ada.do(http.MethodDelete, "/v1/developer/session?everywhere=perhaps", "")
 	c.open().do(http.MethodGet, "/v1/developer/callback?state=forged&code=forged", "")
 	if added := c.audited()[before:]; len(added) != 0 {
 		t.Errorf("recorded %+v", added)
@@ -339,16 +357,18 @@ func TestSigningInAndOutIsRecorded(t *testing.T) {
 	ada.signInAt(c.provider, "ada")
 	ada.header = trace("out")
 	account := c.account(ada)
-	if status, _, answer := ada.do(http.MethodDelete, "/v1/developer/session?everywhere=true", ""); status != http.StatusNoContent {
+	if status, _, answer := ada.do(http.MethodDelete, "/v1/developer/sessions", ""); status != http.StatusNoContent {
 		t.Fatalf("sign-out everywhere: %d %v", status, answer)
 	}
 	actor := c.provider.Issuer() + "#ada"
+	member := testkit.Get[string](t, c.Pool, "SELECT id::text FROM account_members")
 	want := []audited{
+		{account, "developer", actor, "account.create", member, "203.0.113.9", "in", "{}"},
 		{account, "developer", actor, "session.begin", "", "203.0.113.9", "in", "{}"},
 		{account, "developer", actor, "session.end_all", "", "203.0.113.9", "out", "{}"},
 	}
 	got := c.audited()
-	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+	if !slices.Equal(got, want) {
 		t.Errorf("recorded %+v\nwant %+v", got, want)
 	}
 }
@@ -357,9 +377,9 @@ func TestWhoseSignOutCannotBeRecordedStaysSignedIn(t *testing.T) {
 	t.Parallel()
 	c, ada := newConsoleOfAda(t)
 	restore := testkit.CutOff(t, c.Pool)
-	for _, query := range []string{"", "?everywhere=true"} {
-		if status, header, answer := ada.do(http.MethodDelete, "/v1/developer/session"+query, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
-			t.Errorf("sign-out%s without Postgres: %d %v", query, status, answer)
+	for _, path := range []string{sessionPath, "/v1/developer/sessions"} {
+		if status, header, answer := ada.do(http.MethodDelete, path, ""); status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
+			t.Errorf("DELETE %s without Postgres: %d %v", path, status, answer)
 		}
 	}
 	restore()

@@ -207,8 +207,7 @@ func (c *console) signedIn(subject string) *browser {
 func (c *console) account(b *browser) uuid.UUID {
 	c.test.Helper()
 	_, _, session := b.do(http.MethodGet, "/v1/developer/session", "")
-	name, _ := session["account"].(string)
-	id, err := c.Keys.EnsureAccount(c.test.Context(), name)
+	id, err := uuid.Parse(textOf(session, "account_id"))
 	check.NoError(c.test, err)
 	return id
 }

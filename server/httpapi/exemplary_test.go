@@ -4,10 +4,13 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"time"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func (c *contractRun) newConflicts() map[string]func() request {
@@ -30,6 +33,15 @@ func (c *contractRun) newConflicts() map[string]func() request {
 			c.developer(c.cookie, http.MethodDelete, path, "", "")
 			return by(c.cookie, path+"/rotate", "")
 		},
+		"chooseAccount": func() request { // a second account of one's own
+			return by(c.cookie, sessionPath+"/account", `{}`)
+		},
+		"acceptInvitation": func() request { // of a member
+			account := c.developer(c.cookie, http.MethodGet, sessionPath, "", "account")
+			invited, err := accounts.NewAdministration(c.Pool, time.Now).Invite(c.t.Context(), account, "ada@example.org", accounts.Viewer)
+			check.NoError(c.t, err)
+			return by(c.cookie, "/v1/developer/invitations/"+invited.ID.String()+"/accept", "")
+		},
 		"createWebhook": func() request {
 			cookie := c.signIn("subscriber")
 			for range 50 {
@@ -44,7 +56,7 @@ func (c *contractRun) newConflicts() map[string]func() request {
 			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/test", "")
 		},
 		"recoverWebhook": func() request {
-			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/recover", sinceAnHour())
+			return by(c.cookie, "/v1/developer/webhooks/"+c.newDisabledWebhook()+"/recover", bodyFor(http.MethodPost))
 		},
 		"redeliverWebhookDelivery": func() request {
 			hook := "/v1/developer/webhooks/" + c.newDisabledWebhook() + "/deliveries/"
@@ -91,6 +103,11 @@ func (c *contractRun) driveTheRest() {
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
 
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/usage", "", "")
+
+	c.developer(c.cookie, http.MethodPost, "/v1/developer/members", bodies["inviteMember"](c.stage), "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/members", "", "")
+	c.developer(c.undecided, http.MethodGet, "/v1/developer/invitations", "", "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/audit", "", "")
 
 	done := c.newDelivery()
 	c.newDelivery()

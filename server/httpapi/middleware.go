@@ -189,7 +189,7 @@ func (s *Server) requireSession(route *endpoint.Route, next handler) handler {
 		return next
 	}
 	return func(ctx context.Context, r *exchange) error {
-		acting, err := developer.Admit(ctx, &r.Request, s.deps.Developer.Sessions, s.cfg.HandleTimeout)
+		acting, err := developer.Admit(ctx, &r.Request, route.Role, s.deps.Developer.Sessions, s.cfg.HandleTimeout)
 		if err != nil {
 			return err
 		}

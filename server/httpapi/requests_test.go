@@ -5,10 +5,12 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/apitest"
@@ -29,7 +31,9 @@ func (r request) with(name, value string) request {
 
 // unknownNames are path parameters that name nothing.
 var unknownNames = strings.NewReplacer("{exam_key}", "no-such-exam", "{key_prefix}", "service_00000000",
-	"{id}", "00000000-0000-7000-8000-000000000000", "{delivery_id}", "00000000-0000-7000-8000-000000000000")
+	"{id}", unknownID, "{delivery_id}", unknownID, "{member_id}", unknownID, "{invitation_id}", unknownID)
+
+const unknownID = "00000000-0000-7000-8000-000000000000"
 
 // bodies make, for each operation that reads one, a body that it accepts.
 var bodies = map[string]func(s *stage) string{
@@ -40,7 +44,10 @@ var bodies = map[string]func(s *stage) string{
 	"rotateKey":           func(*stage) string { return `{"overlap_seconds":60}` },
 	"createWebhook":       func(*stage) string { return `{"url":"https://example.com/","events":["mock_attempt.scored"]}` },
 	"updateWebhook":       func(*stage) string { return `{"description":"changed"}` },
-	"recoverWebhook":      func(*stage) string { return sinceAnHour() },
+	"recoverWebhook":      func(*stage) string { return bodyFor(http.MethodPost) },
+	"chooseAccount":       func(s *stage) string { return `{"account_id":"` + s.accountOf(s.cookie).String() + `"}` },
+	"inviteMember":        func(*stage) string { return `{"email":"` + uuid.NewString() + `@example.org","role":"viewer"}` },
+	"updateMember":        func(*stage) string { return `{"role":"viewer"}` },
 }
 
 func (s *stage) request(o openapitest.Operation) request {
@@ -52,8 +59,10 @@ func (s *stage) request(o openapitest.Operation) request {
 	switch o.ID {
 	case "completeSignIn":
 		return s.beginSignIn("grace")
-	case "deleteSession":
-		r.header["Cookie"] = s.signIn("leaver") // perhaps from everywhere
+	case "deleteSession", "deleteSessions":
+		r.header["Cookie"] = s.signIn("leaver")
+	case "acceptInvitation", "declineInvitation":
+		r.header["Cookie"] = s.signIn("guest") // whose session moves
 	case "updateWebhook":
 		if s.changing == "" {
 			s.changing = s.newWebhook(s.cookie)
@@ -72,16 +81,39 @@ func (s *stage) request(o openapitest.Operation) request {
 func (s *stage) fill(path string) string {
 	s.t.Helper()
 	for parameter, name := range map[string]func() string{
-		"{exam_key}":    func() string { return testExam },
-		"{key_prefix}":  func() string { return s.newKeyPrefix(`{"name":"ci"}`) },
-		"{delivery_id}": s.newDelivery,
-		"{id}":          func() string { return s.hook },
+		"{exam_key}":      func() string { return testExam },
+		"{key_prefix}":    func() string { return s.newKeyPrefix(`{"name":"ci"}`) },
+		"{delivery_id}":   s.newDelivery,
+		"{id}":            func() string { return s.hook },
+		"{member_id}":     s.newMember,
+		"{invitation_id}": func() string { return s.newInvitation("guest@example.org") },
 	} {
 		if strings.Contains(path, parameter) {
 			path = strings.ReplaceAll(path, parameter, name())
 		}
 	}
 	return path
+}
+
+// newMember adds a member to ada's account.
+func (s *stage) newMember() string {
+	s.t.Helper()
+	name := s.developer(s.cookie, http.MethodGet, sessionPath, "", "account")
+	person := accounts.Person{Issuer: s.provider.Issuer(), Subject: uuid.NewString()}
+	member, err := accounts.NewAdministration(s.Pool, time.Now).Add(s.t.Context(), name, person, accounts.Developer)
+	check.NoError(s.t, err)
+	return member.ID.String()
+}
+
+// newInvitation invites an address to an account of its own.
+func (s *stage) newInvitation(email string) string {
+	s.t.Helper()
+	admin, name := accounts.NewAdministration(s.Pool, time.Now), uuid.NewString()
+	_, err := admin.Ensure(s.t.Context(), name)
+	check.NoError(s.t, err)
+	invited, err := admin.Invite(s.t.Context(), name, email, accounts.Owner)
+	check.NoError(s.t, err)
+	return invited.ID.String()
 }
 
 // developer sends a request of the person with that cookie, which must succeed, and returns one field of the answer.
@@ -115,7 +147,7 @@ func (s *stage) newDelivery() string {
 
 func (s *stage) accountOf(cookie string) uuid.UUID {
 	s.t.Helper()
-	id, err := s.Keys.EnsureAccount(s.t.Context(), s.developer(cookie, http.MethodGet, "/v1/developer/session", "", "account"))
+	id, err := uuid.Parse(s.developer(cookie, http.MethodGet, "/v1/developer/session", "", "account_id"))
 	check.NoError(s.t, err)
 	return id
 }

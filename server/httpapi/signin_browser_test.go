@@ -10,7 +10,12 @@ import (
 	"net/url"
 	"regexp"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/apitest"
@@ -22,6 +27,7 @@ const (
 	signInCookie  = "__Host-examprep_sign_in"
 	callbackPath  = "/v1/developer/callback"
 	sessionPath   = "/v1/developer/session"
+	sessionsPath  = "/v1/developer/sessions"
 	keysPath      = "/v1/developer/keys"
 )
 
@@ -71,13 +77,17 @@ func (p *premises) visitor(t testing.TB) *browser {
 // signedIn returns the browser of a person whose session is stored without the provider.
 func (p *premises) signedIn(subject string) *browser {
 	p.t.Helper()
-	account, err := p.Keys.EnsureAccount(p.t.Context(), p.provider.issuer+"#"+subject)
-	check.NoError(p.t, err)
+	person := accounts.Person{Issuer: p.provider.issuer, Subject: subject}
+	account := uuid.NullUUID{}
+	check.NoError(p.t, pgx.BeginFunc(p.t.Context(), p.Pool, func(tx pgx.Tx) (err error) {
+		account, err = accounts.NewStore(p.Pool, true, time.Now).Enter(p.t.Context(), tx, person)
+		return err
+	}))
 	store, ok := p.Deps.Developer.Sessions.(*sessions.Store)
 	if !ok {
 		p.t.Fatalf("the sessions are a %T", p.Deps.Developer.Sessions)
 	}
-	token, err := store.Create(p.t.Context(), sessions.Session{AccountID: account, Issuer: p.provider.issuer, Subject: subject})
+	token, err := store.Create(p.t.Context(), sessions.Session{Person: person, AccountID: account.UUID})
 	check.NoError(p.t, err)
 	b := p.visitor(p.t)
 	b.plant(sessionCookie, token)
@@ -165,9 +175,10 @@ func (b *browser) signIn(subject string) *url.URL {
 	return back
 }
 
-func (b *browser) signOut(query string) {
+// signOut ends the session, or all of the person, by the path.
+func (b *browser) signOut(path string) {
 	b.t.Helper()
-	b.send(http.MethodDelete, sessionPath+query, "", nil).expect(b.t, http.StatusNoContent, "sign-out")
+	b.send(http.MethodDelete, path, "", nil).expect(b.t, http.StatusNoContent, "sign-out")
 	check.Equal(b.t, b.cookie(sessionCookie), "", "cookie after the sign-out")
 }
 

@@ -152,7 +152,7 @@ func TestACallbackThatIsNotTheProvidersAnswerToThisBrowserIsRefused(t *testing.T
 			check.Equal(t, p.lastReason(t), c.reason, "reason of the refusal")
 		})
 	}
-	check.Equal(t, testkit.Get[int](t, p.Pool, `SELECT count(*) FROM account_identities WHERE subject = 'mallory'`), 0, "mallory's accounts")
+	check.Equal(t, testkit.Get[int](t, p.Pool, `SELECT count(*) FROM account_members WHERE subject = 'mallory'`), 0, "mallory's accounts")
 }
 
 func TestAMadeUpCallbackEndsNoSignInUnderWay(t *testing.T) {
@@ -326,7 +326,7 @@ func TestATokenThatDoesNotHoldIsRefused(t *testing.T) {
 			check.Equal(t, p.lastReason(t), c.reason, "reason of the refusal")
 		})
 	}
-	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"), 1, "accounts, of which the token that holds has one")
+	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_members"), 1, "accounts, of which the token that holds has one")
 }
 
 func TestAKeyThatTheProviderTookBackIsNotTrustedForLong(t *testing.T) {

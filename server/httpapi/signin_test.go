@@ -114,7 +114,7 @@ func TestTheSameSubjectFindsItsAccountAgain(t *testing.T) {
 	if email, told := bob.get(sessionPath).document(t)["email"]; told {
 		t.Errorf("an address that nobody verified is shown: %v", email)
 	}
-	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities"), 2, "accounts")
+	check.Equal(t, testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_members"), 2, "accounts")
 }
 
 func TestASessionPlantedBeforeTheSignInIsNotAdopted(t *testing.T) {
@@ -146,7 +146,7 @@ func TestWhoDeclinesAtTheProviderIsToldSo(t *testing.T) {
 	if detail := textOf(got.document(t), "detail"); got.status != http.StatusUnauthorized || !strings.Contains(detail, "You were not signed in") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	if ada.cookie(sessionCookie) != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_identities") != 0 {
+	if ada.cookie(sessionCookie) != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM account_members") != 0 {
 		t.Error("something was gained")
 	}
 	ada.signIn("ada") // a later sign-in succeeds
@@ -170,7 +170,7 @@ func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
 	p := newPremises(t)
 	home, work := p.signedIn("ada"), p.signedIn("ada")
 	kept := home.cookie(sessionCookie)
-	home.signOut("")
+	home.signOut(sessionPath)
 	home.plant(sessionCookie, kept)
 	check.Equal(t, home.account(), "", "the kept cookie is still good; its account")
 	home.send(http.MethodDelete, sessionPath, "", nil).expect(t, http.StatusUnauthorized, "a second time")
@@ -179,11 +179,11 @@ func TestASignOutEndsTheSessionOnTheServer(t *testing.T) {
 	}
 }
 
-func TestASignOutEverywhereEndsAllSessionsOfTheAccountAlone(t *testing.T) {
+func TestASignOutEverywhereEndsAllSessionsOfThePersonAlone(t *testing.T) {
 	t.Parallel()
 	p := newPremises(t)
 	home, work, bob := p.signedIn("ada"), p.signedIn("ada"), p.signedIn("bob")
-	home.signOut("?everywhere=true")
+	home.signOut(sessionsPath)
 	check.Equal(t, work.account(), "", "a session lives on; its account")
 	if bob.account() == "" {
 		t.Error("another's session ended")
@@ -206,7 +206,7 @@ func TestARequestInHandDoesNotBringItsSessionBack(t *testing.T) {
 		err := p.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'api_keys'::regclass)`).Scan(&waiting)
 		return err == nil && waiting
 	})
-	home.signOut("?everywhere=true")
+	home.signOut(sessionsPath)
 	testkit.Release(t, keys)
 	check.Equal(t, testkit.Receive(t, answered, "the answer to the request in hand"), http.StatusCreated, "what had been let in")
 	if work.account() != "" || testkit.Get[int](p.t, p.Pool, "SELECT count(*) FROM sessions") != 0 {
@@ -232,10 +232,10 @@ func TestEverySessionIsFoundByTheNextSignOutEverywhere(t *testing.T) {
 			v.call(backs[i]).expect(t, http.StatusSeeOther, "callback")
 		})
 	}
-	all.Go(func() { ada.signOut("?everywhere=true") })
+	all.Go(func() { ada.signOut(sessionsPath) })
 	all.Wait()
 	ada.signIn("ada")
-	ada.signOut("?everywhere=true")
+	ada.signOut(sessionsPath)
 	for _, v := range visitors {
 		check.Equal(t, v.account(), "", "a session was missed; its account")
 	}
@@ -266,7 +266,7 @@ func TestWhatAPageOfAnotherOriginSendsChangesNothing(t *testing.T) {
 			{http.MethodPatch, "/v1/developer/webhooks/" + hook, `{"url":"https://evil.example/"}`},
 			{http.MethodPost, "/v1/developer/webhooks/" + hook + "/rotate-secret", ""},
 			{http.MethodDelete, "/v1/developer/webhooks/" + hook, ""},
-			{http.MethodDelete, sessionPath + "?everywhere=true", ""},
+			{http.MethodDelete, sessionsPath, ""},
 		} {
 			got := ada.send(call.method, call.path, call.body, header)
 			if got.status != http.StatusForbidden || got.code(t) != "forbidden" {

@@ -13,7 +13,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/audit"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/httpapi/codec"
@@ -38,7 +40,7 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 	return New(Config{}, Deps{
 		Gate: openGate{}, Catalog: s, Attempts: standInAttempts{s}, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 		Developer: &developer.Deps{
-			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Keys: standInKeys{standIn: s},
+			SignIn: standInSignIn{s}, Sessions: standInSessions{}, Accounts: standInAccounts{s}, Audit: standInAudit{s}, Keys: standInKeys{standIn: s},
 			Usage: standInUsage{standInKeys{standIn: s}}, Webhooks: standInWebhooks{standIn: s}, Deliveries: standInDeliveries{standIn: s},
 			Environment: "sandbox", SessionLifetime: time.Hour, Now: time.Now,
 		},
@@ -148,6 +150,8 @@ func (standInSignIn) Complete(context.Context, string, sessions.Callback) (strin
 	return "token", nil
 }
 
+func (standInSignIn) Choose(context.Context, string, sessions.Session, uuid.UUID) error { return nil }
+
 func (standInSignIn) SignOut(context.Context, string, sessions.Session) error   { return nil }
 func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error { return nil }
 
@@ -157,18 +161,82 @@ type standInSessions struct{ developer.Sessions }
 func (standInSessions) Authentic([]byte) bool { return true }
 
 func (standInSessions) Lookup(context.Context, string) (sessions.Session, error) {
-	return sessions.Session{Account: "acme"}, nil
+	return sessions.Session{AccountID: uuid.Max, Account: "acme", Role: accounts.Owner}, nil
 }
 func (standInSessions) End(context.Context, string) error { return nil }
+
+// List returns no session.
+func (standInSessions) List(context.Context, string, sessions.Session) ([]sessions.Listed, error) {
+	return nil, nil
+}
+
+// standInAccounts takes every person for an owner.
+type standInAccounts struct{ *standIn }
+
+func (standInAccounts) Memberships(context.Context, accounts.Person) ([]accounts.Membership, error) {
+	return nil, nil
+}
+
+func (standInAccounts) Found(context.Context, accounts.Person) (uuid.UUID, error) {
+	return uuid.Max, nil
+}
+
+func (standInAccounts) Offers(context.Context, accounts.Person) ([]accounts.Offer, error) {
+	return nil, nil
+}
+
+func (standInAccounts) Accept(context.Context, accounts.Person, uuid.UUID) (uuid.UUID, error) {
+	return uuid.Max, nil
+}
+
+func (standInAccounts) Decline(context.Context, accounts.Person, uuid.UUID) error { return nil }
+
+func (standInAccounts) People(context.Context, uuid.UUID) (*accounts.People, error) {
+	return new(accounts.People), nil
+}
+
+func (s standInAccounts) Invite(
+	_ context.Context, _ uuid.UUID, _ accounts.Person, email string, role accounts.Role,
+) (accounts.Invitation, error) {
+	s.text("email", email, 1, 254)
+	s.role(role)
+	return accounts.Invitation{Email: "a@example.org", Role: role, CreatedBy: "x"}, nil
+}
+
+func (s standInAccounts) SetRole(
+	_ context.Context, _ uuid.UUID, _ accounts.Person, _ uuid.UUID, role accounts.Role,
+) (accounts.Member, error) {
+	s.role(role)
+	return accounts.Member{Role: role, CreatedBy: "x"}, nil
+}
+
+func (standInAccounts) Remove(context.Context, uuid.UUID, accounts.Person, uuid.UUID) error {
+	return nil
+}
+
+func (s standInAccounts) role(role accounts.Role) {
+	if role != accounts.Owner && role != accounts.Developer && role != accounts.Viewer {
+		s.complainf("role is %q", role)
+	}
+}
+
+type standInAudit struct{ *standIn }
+
+func (s standInAudit) Page(_ context.Context, _ uuid.UUID, action audit.Action, _ uuid.NullUUID, limit int) ([]audit.Shown, bool, error) {
+	if action != "" {
+		s.text("action", string(action), 1, 64)
+	}
+	s.number("limit", limit, 1, 100)
+	return nil, false, nil
+}
 
 type standInKeys struct {
 	*standIn
 	developer.Keys
 }
 
-func (s standInKeys) Create(_ context.Context, want keys.NewKey) (keys.CreatedKey, error) {
+func (s standInKeys) Create(_ context.Context, _ uuid.UUID, want keys.NewKey) (keys.CreatedKey, error) {
 	s.text("name", want.Name, 1, 200)
-	s.text("account", want.Account, 4, 4)
 	if want.InheritFrom != "" {
 		s.text("inherit_from", want.InheritFrom, 1, keys.PrefixLength)
 	}

@@ -452,7 +452,7 @@ func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 			t.Errorf("%s: %d %v, want since named", body, status, refused)
 		}
 	}
-	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted ||
+	if status, _, answer := ada.do(http.MethodPost, path, bodyFor(http.MethodPost)); status != http.StatusAccepted ||
 		!reflect.DeepEqual(answer, map[string]any{"deliveries": 0.0, "more": false}) {
 		t.Errorf("where all has arrived: %d %v", status, answer)
 	}
@@ -470,12 +470,12 @@ func TestAWebhookOfTheClusterIsRecoveredUnlessItIsSuspended(t *testing.T) {
 	want.Suspend = true
 	c.declare(want)
 	testkit.Exec(t, c.Pool, "UPDATE webhook_deliveries SET state = 'cancelled', finished_at = now()") // as a worker does
-	if status, _, refused := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusConflict || refused["managed_by"] != nil {
+	if status, _, refused := ada.do(http.MethodPost, path, bodyFor(http.MethodPost)); status != http.StatusConflict || refused["managed_by"] != nil {
 		t.Errorf("suspended: %d %v, want 409", status, refused)
 	}
 	want.Suspend = false
 	c.declare(want)
-	if status, _, answer := ada.do(http.MethodPost, path, sinceAnHour()); status != http.StatusAccepted || answer["deliveries"] != 1.0 {
+	if status, _, answer := ada.do(http.MethodPost, path, bodyFor(http.MethodPost)); status != http.StatusAccepted || answer["deliveries"] != 1.0 {
 		t.Errorf("resumed: %d %v", status, answer)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/audit"
@@ -44,19 +43,19 @@ func TestEachChangeOfAKeyIsRecorded(t *testing.T) {
 	ctx := acting(t)
 	check.NoError(t, store.ApplyTier(ctx, keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	expires := time.Date(2100, 1, 2, 3, 4, 5, 0, time.UTC)
-	first, err := store.Create(ctx, keys.NewKey{Account: "acme", Name: "ci", ExpiresAt: &expires})
+	first, err := store.CreateFor(ctx, "acme", keys.NewKey{Name: "ci", ExpiresAt: &expires})
 	check.NoError(t, err)
-	second, err := store.Rotate(ctx, uuid.Nil, first.Prefix, time.Minute)
+	second, err := store.Rotate(ctx, first.AccountID, first.Prefix, time.Minute)
 	check.NoError(t, err)
 	for _, change := range []func() error{
 		func() error { return store.SetTier(ctx, second.Prefix, "gold") },
 		func() error { return store.SetTier(ctx, second.Prefix, "") },
-		func() error { return store.Revoke(ctx, uuid.Nil, second.Prefix) },
-		func() error { return store.Revoke(ctx, uuid.Nil, second.Prefix) },
+		func() error { return store.RevokeAny(ctx, second.Prefix) },
+		func() error { return store.RevokeAny(ctx, second.Prefix) },
 	} {
 		check.NoError(t, change())
 	}
-	third, err := store.Create(ctx, keys.NewKey{Account: "acme", InheritFrom: first.Prefix})
+	third, err := store.CreateFor(ctx, "acme", keys.NewKey{InheritFrom: first.Prefix})
 	check.NoError(t, err)
 	want := []recorded{
 		{"acme", "key.create", first.Prefix, map[string]any{"name": "ci", "tier": "default", "expires_at": "2100-01-02T03:04:05Z"}},
@@ -78,9 +77,9 @@ func TestWhatIsRefusedIsNotRecorded(t *testing.T) {
 	ctx := acting(t)
 	for name, refused := range map[string]error{
 		"unknown tier": store.SetTier(ctx, key.Prefix, "none"),
-		"unknown key":  store.Revoke(ctx, uuid.Nil, "service_00000000"),
+		"unknown key":  store.RevokeAny(ctx, "service_00000000"),
 		"rotate": func() error {
-			_, err := store.Rotate(ctx, uuid.Nil, "service_00000000", 0)
+			_, err := store.Rotate(ctx, key.AccountID, "service_00000000", 0)
 			return err
 		}(),
 	} {
@@ -99,10 +98,10 @@ func TestAChangeThatCannotBeRecordedDoesNotHappen(t *testing.T) {
 	key := create(t, store, keys.NewKey{})
 	confirmed.take()
 	nobody := audit.WithActor(t.Context(), audit.Actor{Kind: "stranger", Name: "x"}) // the table takes no such kind
-	if err := store.Revoke(nobody, uuid.Nil, key.Prefix); err == nil {
+	if err := store.RevokeAny(nobody, key.Prefix); err == nil {
 		t.Error("revoked without a record")
 	}
-	if _, err := store.Rotate(nobody, uuid.Nil, key.Prefix, 0); err == nil {
+	if _, err := store.Rotate(nobody, key.AccountID, key.Prefix, 0); err == nil {
 		t.Error("rotated without a record")
 	}
 	if load(t, pool, key.Key).Revoked || len(confirmed.take()) != 0 {

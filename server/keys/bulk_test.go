@@ -16,7 +16,7 @@ import (
 func TestAStatementThatChangesTooManyKeysIsRefused(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	create(t, store, keys.NewKey{Account: "first"})
+	createFor(t, store, "first", keys.NewKey{})
 	plant(t, pool, store, "acme", 1000)
 	many := "INSERT INTO accounts (id, name) SELECT gen_random_uuid(), n::text FROM generate_series(1, $1::int) n"
 	const insert = `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)

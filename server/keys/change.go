@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
 	"examprep.dev/server/postgres/keysdb"
 )
@@ -30,10 +31,6 @@ type Confirmer interface {
 	Confirm(ctx context.Context, kind ChangeKind) error
 }
 
-// MaxActive is the maximum of active keys (neither revoked nor expired) of an account whose owner creates them
-// ([NewKey.MaxActiveKeys]). An administrator may create more. In addition, as many rotated keys may be in their overlap.
-const MaxActive = 1000
-
 const (
 	// developersShare is the percentage of the pods' memory for keys that developers can fill. Administrators, and rotated keys in
 	// their overlap, can fill the rest.
@@ -49,40 +46,75 @@ const (
 
 // NewKey asks for a key.
 type NewKey struct {
-	Account string // the account's name; the account is created if there is none of that name
-	Name    string // free text, at most 200 characters
-	Tier    string // the key's own tier; empty: the rule of the package comment decides
+	Name string // free text, at most 200 characters
+	Tier string // the key's own tier; empty: the rule of the package comment decides
 	// InheritFrom is the prefix of a key of the account, whose family the new key joins. Empty: a family of its own.
-	InheritFrom   string
-	ExpiresAt     *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
-	MaxActiveKeys int        // a *LimitError refuses the key if the account has as many active keys; 0 for no limit
-	// Administrator reports that an administrator asks. The last tenth of the API pods' memory for keys is for administrators.
-	Administrator bool
+	InheritFrom string
+	ExpiresAt   *time.Time // in the future, before the year 10000, kept to the microsecond; nil for never
 }
 
 // CreatedKey is a new key. Key is its text, which nothing else ever holds.
 type CreatedKey struct {
-	Key, Prefix, Account, Name, Tier string
+	AccountID                        uuid.UUID
+	Key, Prefix, Account, Name, Tier string // Account is the account's name
 	CreatedAt                        time.Time
 	ExpiresAt                        *time.Time
 }
 
-// Create makes a key. When it returns nil, every API pod accepts the key. With an [*UnconfirmedError] the key exists too.
-// With any other error it does not, unless the connection broke during the commit. A *FullError refuses the key if the API pods have
-// no memory for it.
-func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, err error) {
-	if want.Account, err = AccountName(want.Account); err != nil {
-		return CreatedKey{}, err
+// Create makes a key for a member of an account. When it returns nil, every API pod accepts the key. With an [*UnconfirmedError] the key
+// exists too. With any other error it does not, unless the connection broke during the commit. A *LimitError refuses the key if the
+// account has as many active keys as its limit. In addition, as many rotated keys may be in their overlap. A *FullError refuses the key if
+// the API pods have no memory for it.
+func (s *Store) Create(ctx context.Context, account uuid.UUID, want NewKey) (CreatedKey, error) {
+	return s.create(ctx, want, developersShare, func(q *keysdb.Queries, _ pgx.Tx) (owner, error) {
+		of, err := lockAccount(ctx, q, account)
+		if err != nil {
+			return of, err
+		}
+		return of, checkLimit(ctx, q, account, &LimitError{Most: of.limit})
+	})
+}
+
+// CreateFor is [Store.Create] by an administrator, for the account of that name, which it creates if there is none. The account's limit
+// does not count, and the last tenth of the API pods' memory for keys is open.
+func (s *Store) CreateFor(ctx context.Context, account string, want NewKey) (CreatedKey, error) {
+	return s.create(ctx, want, wholeShare, func(q *keysdb.Queries, tx pgx.Tx) (owner, error) {
+		id, err := accounts.Ensure(ctx, tx, account)
+		if err != nil {
+			return owner{}, err
+		}
+		return lockAccount(ctx, q, id)
+	})
+}
+
+// owner is the account of a key.
+type owner struct {
+	id    uuid.UUID
+	name  string
+	limit int // of active keys that its members create
+}
+
+// lockAccount returns the account, whose row it locks.
+func lockAccount(ctx context.Context, q *keysdb.Queries, id uuid.UUID) (owner, error) {
+	row, err := q.LockAccount(ctx, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return owner{}, &UnknownAccountError{ID: id}
 	}
+	if err != nil {
+		return owner{}, fmt.Errorf("lock account: %w", err)
+	}
+	return owner{id: id, name: row.Name, limit: int(row.KeyLimit)}, nil
+}
+
+// create makes a key of the account that find returns, if keys fill less than share percent of the API pods' memory for keys.
+func (s *Store) create(
+	ctx context.Context, want NewKey, share int64, find func(*keysdb.Queries, pgx.Tx) (owner, error),
+) (created CreatedKey, err error) {
 	if err := validate(want); err != nil {
 		return CreatedKey{}, err
 	}
 	if want.ExpiresAt != nil { // as PostgreSQL keeps it; rounding up could leave the last year
 		want.ExpiresAt = new(want.ExpiresAt.UTC().Truncate(time.Microsecond))
-	}
-	share := int64(developersShare)
-	if want.Administrator {
-		share = wholeShare
 	}
 	err = s.change(ctx, Addition, func(tx pgx.Tx, q *keysdb.Queries) error {
 		if err := checkRoom(ctx, q, share); err != nil {
@@ -91,38 +123,32 @@ func (s *Store) Create(ctx context.Context, want NewKey) (created CreatedKey, er
 		if err := requireTier(ctx, q, want.Tier); err != nil {
 			return err
 		}
-		account, err := q.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: want.Account})
+		of, err := find(q, tx)
 		if err != nil {
-			return fmt.Errorf("ensure account: %w", err)
+			return err
 		}
-		key := keysdb.InsertKeyParams{AccountID: account, Name: want.Name, Tier: nullIfEmpty(want.Tier), ExpiresAt: want.ExpiresAt}
+		key := keysdb.InsertKeyParams{AccountID: of.id, Name: want.Name, Tier: nullIfEmpty(want.Tier), ExpiresAt: want.ExpiresAt}
 		detail := map[string]any{"name": want.Name}
 		if want.ExpiresAt != nil {
 			detail["expires_at"] = want.ExpiresAt
 		}
 		if want.InheritFrom != "" {
-			inherited, err := keyOfAccount(ctx, q, "inherit_from", want.InheritFrom, account)
+			inherited, err := keyOfAccount(ctx, q, "inherit_from", want.InheritFrom, of.id)
 			if err != nil {
 				return err
 			}
 			key.FamilyID, detail["inherit_from"] = inherited.FamilyID, want.InheritFrom
 		}
-		if want.MaxActiveKeys > 0 {
-			if err := checkLimit(ctx, q, account, &LimitError{Most: want.MaxActiveKeys}); err != nil {
-				return err
-			}
-		}
-		if created, err = insert(ctx, q, want.Account, key); err != nil {
+		if created, err = insert(ctx, q, of.name, key); err != nil {
 			return err
 		}
 		detail["tier"] = created.Tier
-		return audit.Record(ctx, tx, audit.Entry{Account: account, Action: audit.KeyCreate, Target: created.Prefix, Detail: detail})
+		return audit.Record(ctx, tx, audit.Entry{Account: of.id, Action: audit.KeyCreate, Target: created.Prefix, Detail: detail})
 	})
 	return created, err
 }
 
-// Rotate creates a successor to an account's key ([uuid.Nil]: any account's) with the same family, name, tier and expiry. The
-// old key is accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
+// Rotate creates a successor to an account's key with the same family, name, tier and expiry. The old key is accepted for another overlap (0 to 24 h); with 0 no API pod accepts it when Rotate returns nil. A second rotation of a key
 // is a *RetiredKeyError, since its expiry is by then the end of the overlap. An account at its limit can rotate; a
 // *LimitError reports too many rotated keys. A *FullError reports that the API pods have no memory for two keys; a rotation without
 // an overlap is then still possible. With an [*UnconfirmedError] the successor exists too. With any other error it
@@ -149,21 +175,33 @@ func (s *Store) Rotate(
 	return created, err
 }
 
-// Revoke ends an account's key ([uuid.Nil]: any account's). When it returns nil, no API pod accepts the key. A second call writes
-// nothing, and confirms a first one that was not confirmed ([*UnconfirmedError]).
+// Revoke ends an account's key. When it returns nil, no API pod accepts the key. A second call writes nothing, and confirms a first one
+// that was not confirmed ([*UnconfirmedError]).
 func (s *Store) Revoke(ctx context.Context, account uuid.UUID, prefix string) error {
-	return s.changeKey(ctx, account, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+	return s.changeKey(ctx, account, prefix, revoke(ctx, prefix))
+}
+
+// RevokeAny is [Store.Revoke] by an administrator, for a key of any account.
+func (s *Store) RevokeAny(ctx context.Context, prefix string) error {
+	return s.changeAnyKey(ctx, prefix, revoke(ctx, prefix))
+}
+
+// keyChange changes a locked key. An entry without an action records nothing.
+type keyChange func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error)
+
+func revoke(ctx context.Context, prefix string) keyChange {
+	return func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		if old.RevokedAt != nil {
 			return audit.Entry{}, nil
 		}
 		return audit.Entry{Action: audit.KeyRevoke}, q.RevokeKey(ctx, prefix)
-	})
+	}
 }
 
 // SetTier gives a key a tier of its own. An empty name takes it away. When it returns nil, every API pod applies it.
 func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
 	tier := nullIfEmpty(name)
-	return s.changeKey(ctx, uuid.Nil, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+	return s.changeAnyKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
 		if err := requireTier(ctx, q, name); err != nil {
 			return audit.Entry{}, err
 		}
@@ -172,18 +210,22 @@ func (s *Store) SetTier(ctx context.Context, prefix, name string) error {
 	})
 }
 
-// changeKey changes the key of that prefix, which it locks, and records the change in the key's account unless the entry has no
-// action. The key must be the account's, else it is unknown; [uuid.Nil] stands for any account.
-func (s *Store) changeKey(
-	ctx context.Context, account uuid.UUID, prefix string, do func(*keysdb.Queries, keysdb.LockKeyRow) (audit.Entry, error),
-) error {
+// changeKey is changeAnyKey for a key of an account. Another account's key is unknown.
+func (s *Store) changeKey(ctx context.Context, account uuid.UUID, prefix string, do keyChange) error {
+	return s.changeAnyKey(ctx, prefix, func(q *keysdb.Queries, old keysdb.LockKeyRow) (audit.Entry, error) {
+		if account != old.AccountID {
+			return audit.Entry{}, &UnknownKeyError{Prefix: prefix}
+		}
+		return do(q, old)
+	})
+}
+
+// changeAnyKey changes the key of that prefix, which it locks, and records the change in the key's account.
+func (s *Store) changeAnyKey(ctx context.Context, prefix string, do keyChange) error {
 	return s.change(ctx, Restriction, func(tx pgx.Tx, q *keysdb.Queries) error {
 		old, err := q.LockKey(ctx, prefix)
 		if err != nil {
 			return unknownKey(err, prefix)
-		}
-		if account != uuid.Nil && account != old.AccountID {
-			return &UnknownKeyError{Prefix: prefix}
 		}
 		entry, err := do(q, old)
 		if err != nil || entry.Action == "" {
@@ -229,7 +271,7 @@ func insert(ctx context.Context, q *keysdb.Queries, account string, arg keysdb.I
 			continue
 		}
 		return CreatedKey{
-			Key: key, Prefix: arg.Prefix, Account: account, Name: arg.Name, Tier: tiers.nameFor(arg.Tier, arg.Prefix, arg.AccountID),
+			AccountID: arg.AccountID, Key: key, Prefix: arg.Prefix, Account: account, Name: arg.Name, Tier: tiers.nameFor(arg.Tier, arg.Prefix, arg.AccountID),
 			CreatedAt: createdAt, ExpiresAt: arg.ExpiresAt,
 		}, err
 	}
@@ -245,10 +287,11 @@ func retire(ctx context.Context, q *keysdb.Queries, old keysdb.LockKeyRow, prefi
 	if err := checkRoom(ctx, q, wholeShare); err != nil {
 		return err
 	}
-	if err := q.LockAccount(ctx, old.AccountID); err != nil {
-		return fmt.Errorf("lock account: %w", err)
+	of, err := lockAccount(ctx, q, old.AccountID)
+	if err != nil {
+		return err
 	}
-	if err := checkLimit(ctx, q, old.AccountID, &LimitError{Most: MaxActive, Rotated: true}); err != nil {
+	if err := checkLimit(ctx, q, of.id, &LimitError{Most: of.limit, Rotated: true}); err != nil {
 		return err
 	}
 	return q.RetireKey(ctx, keysdb.RetireKeyParams{ID: old.ID, Overlap: overlap.Microseconds()})
@@ -298,7 +341,7 @@ func requireTier(ctx context.Context, q *keysdb.Queries, name string) error {
 	return nil
 }
 
-// validate checks a wanted key, except for its account.
+// validate checks a wanted key, except for what the database knows.
 func validate(want NewKey) error {
 	if err := validateText("name", want.Name, 0); err != nil {
 		return err

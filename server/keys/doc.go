@@ -1,8 +1,12 @@
-// Package keys owns API keys, the accounts that they belong to, and the rate tiers that apply to them.
+// Package keys owns the API keys of accounts, and the rate tiers that apply to them.
 //
 // A key is `service_` + 40 random hexadecimal digits + 8 digits that check the rest (CRC32), so a mistyped key is refused
 // without a look-up, and secret scanners recognise one. Only its SHA-256 is stored. Its text is in [CreatedKey] once, and in
 // no error and no log. `service_` and the first 8 digits are the key's prefix: unique and public.
+//
+// A member's calls name the account by its id ([Store.Create], [Store.Rotate], [Store.Revoke], [Store.Page]); a key of another account
+// does not exist for them, and no id stands for every account. An administrator's calls need no account ([Store.CreateFor],
+// [Store.RevokeAny], [Store.SetTier], [Store.All]).
 //
 // # Which tier applies
 //

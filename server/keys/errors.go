@@ -3,6 +3,8 @@ package keys
 import (
 	"fmt"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // UnknownKeyError reports that no key has this prefix. Only as much of it is printed as a prefix is long: a caller may have
@@ -12,6 +14,11 @@ type UnknownKeyError struct{ Prefix string }
 func (e *UnknownKeyError) Error() string {
 	return fmt.Sprintf("no key has the prefix %q", e.Prefix[:min(len(e.Prefix), PrefixLength)])
 }
+
+// UnknownAccountError reports that no account has the id.
+type UnknownAccountError struct{ ID uuid.UUID }
+
+func (e *UnknownAccountError) Error() string { return fmt.Sprintf("no account has the id %s", e.ID) }
 
 // UnknownTierError reports that no rate tier has this name.
 type UnknownTierError struct{ Tier string }

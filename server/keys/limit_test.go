@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/keys"
@@ -36,22 +35,25 @@ func hold(t *testing.T, pool *pgxpool.Pool, n int) (release func()) {
 	}
 }
 
+// keyLimit is the limit of an account that an administrator or a resource made.
+const keyLimit = 1000
+
 func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxActive-1)
-	plant(t, pool, store, "other", 1)
+	acme := plant(t, pool, store, "acme", keyLimit-1)
+	other := plant(t, pool, store, "other", 1)
 	var group sync.WaitGroup
 	var issued, refused atomic.Int32
 	release := hold(t, pool, 16) // the pool has room for them
 	for range 64 {
 		group.Go(func() {
-			_, err := store.Create(context.WithoutCancel(t.Context()), keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive})
+			_, err := store.Create(context.WithoutCancel(t.Context()), acme, keys.NewKey{})
 			var full *keys.LimitError
 			switch {
 			case err == nil:
 				issued.Add(1)
-			case errors.As(err, &full) && full.Most == keys.MaxActive:
+			case errors.As(err, &full) && full.Most == keyLimit:
 				refused.Add(1)
 			default:
 				t.Error(err)
@@ -63,10 +65,10 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	if issued.Load() != 1 || refused.Load() != 63 {
 		t.Errorf("%d were issued and %d refused, want 1 and 63", issued.Load(), refused.Load())
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "other", MaxActiveKeys: keys.MaxActive}); err != nil {
+	if _, err := store.Create(t.Context(), other, keys.NewKey{}); err != nil {
 		t.Errorf("another account: %v", err)
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err != nil {
+	if _, err := store.CreateFor(t.Context(), "acme", keys.NewKey{}); err != nil {
 		t.Errorf("an administrator: %v", err)
 	}
 }
@@ -74,14 +76,15 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 func TestOnlyActiveKeysCount(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", 4)
+	acme := plant(t, pool, store, "acme", 4)
+	testkit.Exec(t, pool, "UPDATE accounts SET key_limit = 3")
 	for _, end := range []string{"revoked_at = now()", "expires_at = now() - interval '1 second'", "expires_at = now() + interval '1 hour'"} {
 		_, err := pool.Exec(t.Context(),
 			"UPDATE api_keys SET "+end+" WHERE id = (SELECT id FROM api_keys WHERE revoked_at IS NULL AND expires_at IS NULL LIMIT 1)")
 		check.NoError(t, err)
 	}
 	for i, allowed := range []bool{true, false} { // two are live, of three
-		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: 3})
+		_, err := store.Create(t.Context(), acme, keys.NewKey{})
 		if full := new(*keys.LimitError); (err == nil) != allowed || err != nil && !errors.As(err, full) {
 			t.Errorf("%d: %v", i, err)
 		}
@@ -91,22 +94,22 @@ func TestOnlyActiveKeysCount(t *testing.T) {
 func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxActive-1)
-	key := create(t, store, keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive})
-	beside, err := store.Rotate(t.Context(), uuid.Nil, key.Prefix, time.Hour)
+	plant(t, pool, store, "acme", keyLimit-1)
+	key := createFor(t, store, "acme", keys.NewKey{})
+	beside, err := store.Rotate(t.Context(), key.AccountID, key.Prefix, time.Hour)
 	check.NoErrorf(t, err, "with an overlap")
-	instead, err := store.Rotate(t.Context(), uuid.Nil, beside.Prefix, 0)
+	instead, err := store.Rotate(t.Context(), beside.AccountID, beside.Prefix, 0)
 	check.NoErrorf(t, err, "without an overlap")
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", MaxActiveKeys: keys.MaxActive}); !errors.As(err, new(*keys.LimitError)) {
+	if _, err := store.Create(t.Context(), key.AccountID, keys.NewKey{}); !errors.As(err, new(*keys.LimitError)) {
 		t.Errorf("one more: %v, want a LimitError", err)
 	}
 	testkit.Exec(t, pool, `UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'
 		FROM set_config('examprep.bulk_changes', 'on', true) WHERE prefix <> $1`, instead.Prefix)
 	var full *keys.LimitError
-	if _, err := store.Rotate(t.Context(), uuid.Nil, instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
+	if _, err := store.Rotate(t.Context(), instead.AccountID, instead.Prefix, time.Hour); !errors.As(err, &full) || !full.Rotated {
 		t.Errorf("when so many rotated keys live on: %v, want a LimitError", err)
 	}
-	if _, err := store.Rotate(t.Context(), uuid.Nil, instead.Prefix, 0); err != nil {
+	if _, err := store.Rotate(t.Context(), instead.AccountID, instead.Prefix, 0); err != nil {
 		t.Errorf("without an overlap even then: %v", err)
 	}
 }
@@ -114,18 +117,18 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keys.MaxActive-1)
+	plant(t, pool, store, "acme", keyLimit-1)
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
 	var group sync.WaitGroup
 	var rotated atomic.Int32
 	rotating := make([]keys.CreatedKey, 16)
 	for i := range rotating {
-		rotating[i] = create(t, store, keys.NewKey{Account: "acme"})
+		rotating[i] = createFor(t, store, "acme", keys.NewKey{})
 	}
 	release := hold(t, pool, len(rotating))
 	for _, key := range rotating {
 		group.Go(func() {
-			if _, err := store.Rotate(context.WithoutCancel(t.Context()), uuid.Nil, key.Prefix, time.Hour); err == nil {
+			if _, err := store.Rotate(context.WithoutCancel(t.Context()), key.AccountID, key.Prefix, time.Hour); err == nil {
 				rotated.Add(1)
 			} else if !errors.As(err, new(*keys.LimitError)) {
 				t.Error(err)
@@ -148,7 +151,7 @@ func TestATimeThatCannotBeWrittenIsRefusedAndOthersAreKeptAsTold(t *testing.T) {
 	}
 	beyond := time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))
 	var invalid *keys.InvalidError
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &beyond}); !errors.As(err, &invalid) || invalid.Field != "expires_at" {
+	if _, err := store.CreateFor(t.Context(), "acme", keys.NewKey{ExpiresAt: &beyond}); !errors.As(err, &invalid) || invalid.Field != "expires_at" {
 		t.Errorf("in the year 10000: %v", err)
 	}
 }
@@ -165,7 +168,7 @@ func TestATakenPrefixIsDrawnAgain(t *testing.T) {
 	if load(t, pool, third.Key).Revoked || third.Prefix == taken.Prefix {
 		t.Errorf("got the prefix %s", third.Prefix)
 	}
-	if _, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); err == nil {
+	if _, err := store.CreateFor(t.Context(), "acme", keys.NewKey{}); err == nil {
 		t.Error("a key without a prefix of its own")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -20,7 +21,7 @@ func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, 
 // plantMore adds n keys to an account that has planted keys already.
 func plantMore(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, planted, n int) uuid.UUID {
 	t.Helper()
-	id, err := store.EnsureAccount(t.Context(), account)
+	id, err := accounts.Ensure(t.Context(), pool, account)
 	check.NoError(t, err)
 	testkit.Exec(t, pool, `
 		INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
@@ -54,8 +55,8 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
 	plant(t, pool, store, "other", 5)
-	newest := create(t, store, keys.NewKey{Account: "acme"})
-	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, newest.Prefix))
+	newest := createFor(t, store, "acme", keys.NewKey{})
+	check.NoError(t, store.RevokeAny(t.Context(), newest.Prefix))
 	whole := all(t, store, "acme")
 	for _, limit := range []int{1, 5, 8, 23, 24, 100} {
 		var walked []string
@@ -78,7 +79,7 @@ func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	account := plant(t, pool, store, "acme", 1)
-	others := create(t, store, keys.NewKey{Account: "other"})
+	others := createFor(t, store, "other", keys.NewKey{})
 	for _, before := range []string{others.Prefix, "service_00000000", "service_", "\xff\x00", "x"} {
 		var invalid *keys.InvalidError
 		if page, err := store.Page(t.Context(), account, before, 10); !errors.As(err, &invalid) || invalid.Field != "before" {

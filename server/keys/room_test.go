@@ -32,10 +32,10 @@ func TestNoKeyIsCreatedThatRestartedPodsHaveNoRoomFor(t *testing.T) {
 		developer, administrator, rotation bool // possible
 	}{{899, true, true, true}, {900, false, true, true}, {1000, false, false, false}} {
 		testkit.Exec(t, pool, "UPDATE api_pods SET used = $1 WHERE id = $2", c.used, pods[0])
-		_, developer := store.Create(t.Context(), keys.NewKey{Account: "acme"})
-		_, administrator := store.Create(t.Context(), keys.NewKey{Account: "acme", Administrator: true})
-		_, rotation := store.Rotate(t.Context(), uuid.Nil, old[2*i].Prefix, time.Hour)
-		_, atOnce := store.Rotate(t.Context(), uuid.Nil, old[2*i+1].Prefix, 0)
+		_, developer := store.Create(t.Context(), old[0].AccountID, keys.NewKey{})
+		_, administrator := store.CreateFor(t.Context(), "acme", keys.NewKey{})
+		_, rotation := store.Rotate(t.Context(), old[0].AccountID, old[2*i].Prefix, time.Hour)
+		_, atOnce := store.Rotate(t.Context(), old[0].AccountID, old[2*i+1].Prefix, 0)
 		check.Succeeds(t, atOnce, "rotation without an overlap")
 		for name, got := range map[string]struct {
 			err      error

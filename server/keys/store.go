@@ -11,13 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/postgres/keysdb"
 )
 
 // MaxPage is the maximum number of keys that Page returns at once.
 const MaxPage = 100
 
-// Store reads and changes keys, accounts and tiers.
+// Store reads and changes keys and tiers.
 type Store struct {
 	pool    *pgxpool.Pool
 	queries *keysdb.Queries
@@ -27,15 +28,6 @@ type Store struct {
 // NewStore returns a store on pool whose changes pods confirm.
 func NewStore(pool *pgxpool.Pool, pods Confirmer) *Store {
 	return &Store{pool: pool, queries: keysdb.New(pool), pods: pods}
-}
-
-// EnsureAccount returns the id of the account of that name, created if there is none.
-func (s *Store) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
-	name, err := AccountName(name)
-	if err != nil {
-		return uuid.Nil, err
-	}
-	return s.queries.EnsureAccount(ctx, keysdb.EnsureAccountParams{ID: uuid.Must(uuid.NewV7()), Name: name})
 }
 
 // Summary is the public part of a key.
@@ -113,7 +105,7 @@ func (s *Store) pages(ctx context.Context, account string) (func(position) ([]ke
 			return page, err
 		}, nil
 	}
-	name, err := AccountName(account)
+	name, err := accounts.Name(account)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -53,10 +54,12 @@ type row struct {
 
 func create(t *testing.T, store *keys.Store, want keys.NewKey) keys.CreatedKey {
 	t.Helper()
-	if want.Account == "" {
-		want.Account = "acme"
-	}
-	issued, err := store.Create(t.Context(), want)
+	return createFor(t, store, "acme", want)
+}
+
+func createFor(t *testing.T, store *keys.Store, account string, want keys.NewKey) keys.CreatedKey {
+	t.Helper()
+	issued, err := store.CreateFor(t.Context(), account, want)
 	check.NoError(t, err)
 	return issued
 }
@@ -107,27 +110,30 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 	past := time.Now().Add(-time.Second)
 	key := create(t, store, keys.NewKey{})
 	gone := create(t, store, keys.NewKey{})
-	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, gone.Prefix))
+	check.NoError(t, store.RevokeAny(t.Context(), gone.Prefix))
 	confirmed.take()
 	unknownKey, unknownTier, invalid, retired := new(*keys.UnknownKeyError), new(*keys.UnknownTierError), new(*keys.InvalidError), new(*keys.RetiredKeyError)
 	ctx := t.Context()
-	create := func(want keys.NewKey) error { _, err := store.Create(ctx, want); return err }
+	create := func(account string, want keys.NewKey) error {
+		_, err := store.CreateFor(ctx, account, want)
+		return err
+	}
 	rotate := func(prefix string, overlap time.Duration) error {
-		_, err := store.Rotate(ctx, uuid.Nil, prefix, overlap)
+		_, err := store.Rotate(ctx, key.AccountID, prefix, overlap)
 		return err
 	}
 	for name, c := range map[string]struct {
 		got  error
 		want any
 	}{
-		"no account":     {create(keys.NewKey{}), invalid},
-		"expired":        {create(keys.NewKey{Account: "a", ExpiresAt: &past}), invalid},
-		"control":        {create(keys.NewKey{Account: "a", Name: "a\x00b"}), invalid},
-		"long name":      {create(keys.NewKey{Account: "a", Name: strings.Repeat("x", 201)}), invalid},
-		"tier of create": {create(keys.NewKey{Account: "a", Tier: "none"}), unknownTier},
+		"no account":     {create("", keys.NewKey{}), new(*accounts.InvalidError)},
+		"expired":        {create("a", keys.NewKey{ExpiresAt: &past}), invalid},
+		"control":        {create("a", keys.NewKey{Name: "a\x00b"}), invalid},
+		"long name":      {create("a", keys.NewKey{Name: strings.Repeat("x", 201)}), invalid},
+		"tier of create": {create("a", keys.NewKey{Tier: "none"}), unknownTier},
 		"tier of key":    {store.SetTier(ctx, key.Prefix, "none"), unknownTier},
 		"set tier":       {store.SetTier(ctx, "service_00000000", "default"), unknownKey},
-		"revoke":         {store.Revoke(ctx, uuid.Nil, "service_00000000"), unknownKey},
+		"revoke":         {store.RevokeAny(ctx, "service_00000000"), unknownKey},
 		"rotate unknown": {rotate("service_00000000", 0), unknownKey},
 		"rotate revoked": {rotate(gone.Prefix, 0), retired},
 		"long overlap":   {rotate(key.Prefix, 25*time.Hour), invalid},
@@ -153,7 +159,7 @@ func TestMistakesAreTypedAndChangeNothing(t *testing.T) {
 func TestChangeOfAnotherAccountsKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	store, confirmed, pool := newStore(t)
-	key, other := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "other"})
+	key, other := create(t, store, keys.NewKey{}), createFor(t, store, "other", keys.NewKey{})
 	own, foreign := load(t, pool, key.Key).Account, load(t, pool, other.Key).Account
 	confirmed.take()
 	_, rotated := store.Rotate(t.Context(), foreign, key.Prefix, 0)
@@ -176,7 +182,7 @@ func TestARevocationIsFinalAndMayBeRepeated(t *testing.T) {
 	key := create(t, store, keys.NewKey{})
 	confirmed.take()
 	for range 2 {
-		check.NoError(t, store.Revoke(t.Context(), uuid.Nil, key.Prefix))
+		check.NoError(t, store.RevokeAny(t.Context(), key.Prefix))
 		if got := confirmed.take(); !slices.Equal(got, []keys.ChangeKind{keys.Restriction}) {
 			t.Fatalf("confirmed %v", got)
 		}
@@ -195,16 +201,16 @@ func TestAChangeThatIsNotConfirmedIsDurable(t *testing.T) {
 	key, other := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{})
 	confirmed.err = &keys.UnconfirmedError{Silent: 1}
 	want := new(*keys.UnconfirmedError)
-	if err := store.Revoke(t.Context(), uuid.Nil, key.Prefix); !errors.As(err, want) {
+	if err := store.RevokeAny(t.Context(), key.Prefix); !errors.As(err, want) {
 		t.Fatalf("got %v", err)
 	}
 	if !load(t, pool, key.Key).Revoked {
 		t.Error("not revoked")
 	}
-	if created, err := store.Create(t.Context(), keys.NewKey{Account: "acme"}); !errors.As(err, want) || load(t, pool, created.Key).Revoked {
+	if created, err := store.CreateFor(t.Context(), "acme", keys.NewKey{}); !errors.As(err, want) || load(t, pool, created.Key).Revoked {
 		t.Errorf("create: %v", err)
 	}
-	successor, err := store.Rotate(t.Context(), uuid.Nil, other.Prefix, 0)
+	successor, err := store.Rotate(t.Context(), other.AccountID, other.Prefix, 0)
 	if !errors.As(err, want) || !load(t, pool, other.Key).Revoked || load(t, pool, successor.Key).Family != load(t, pool, other.Key).ID {
 		t.Errorf("rotate: %v", err)
 	}
@@ -216,7 +222,7 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}))
 	first := create(t, store, keys.NewKey{Name: "ci", Tier: "gold"})
 	confirmed.take()
-	second, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Hour)
+	second, err := store.Rotate(t.Context(), first.AccountID, first.Prefix, time.Hour)
 	check.NoError(t, err)
 	if second.Key == first.Key || second.Prefix == first.Prefix || second.Name != "ci" || second.Tier != "gold" || second.Account != "acme" {
 		t.Errorf("got %+v", second)
@@ -229,7 +235,7 @@ func TestARotatedKeyInheritsEverythingButItsText(t *testing.T) {
 		t.Errorf("the old key: got %+v", a)
 	}
 	check.Slices(t, confirmed.take(), []keys.ChangeKind{keys.Restriction}, "confirmed")
-	_, err = store.Rotate(t.Context(), uuid.Nil, second.Prefix, 0)
+	_, err = store.Rotate(t.Context(), second.AccountID, second.Prefix, 0)
 	check.NoError(t, err)
 	if !load(t, pool, second.Key).Revoked {
 		t.Error("no overlap: the old key is accepted")
@@ -244,12 +250,12 @@ func TestAKeyIsRotatedOnce(t *testing.T) {
 	t.Parallel()
 	store, _, _ := newStore(t)
 	first := create(t, store, keys.NewKey{})
-	second, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Minute)
+	second, err := store.Rotate(t.Context(), first.AccountID, first.Prefix, time.Minute)
 	check.NoError(t, err)
-	if _, err := store.Rotate(t.Context(), uuid.Nil, first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
+	if _, err := store.Rotate(t.Context(), first.AccountID, first.Prefix, time.Minute); !errors.As(err, new(*keys.RetiredKeyError)) {
 		t.Errorf("again: got %v, want a RetiredKeyError", err)
 	}
-	third, err := store.Rotate(t.Context(), uuid.Nil, second.Prefix, time.Minute)
+	third, err := store.Rotate(t.Context(), second.AccountID, second.Prefix, time.Minute)
 	check.NoError(t, err)
 	if second.ExpiresAt != nil || third.ExpiresAt != nil {
 		t.Errorf("successors end at %v and %v, want never", second.ExpiresAt, third.ExpiresAt)
@@ -260,7 +266,7 @@ func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	store, _, _ := newStore(t)
 	key := create(t, store, keys.NewKey{}).Key
-	if err := store.Revoke(t.Context(), uuid.Nil, key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
+	if err := store.RevokeAny(t.Context(), key); err == nil || strings.Contains(err.Error(), key[:keys.PrefixLength+1]) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -268,14 +274,39 @@ func TestAWholeKeyGivenForAPrefixIsNotPrinted(t *testing.T) {
 func TestANewKeyJoinsAFamilyOfItsAccountOnly(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	first, foreign := create(t, store, keys.NewKey{}), create(t, store, keys.NewKey{Account: "umbrella"})
-	check.NoError(t, store.Revoke(t.Context(), uuid.Nil, first.Prefix))
+	first, foreign := create(t, store, keys.NewKey{}), createFor(t, store, "umbrella", keys.NewKey{})
+	check.NoError(t, store.RevokeAny(t.Context(), first.Prefix))
 	heir := create(t, store, keys.NewKey{InheritFrom: first.Prefix})
 	check.Equal(t, load(t, pool, heir.Key).Family, load(t, pool, first.Key).ID, "family")
 	for name, prefix := range map[string]string{"unknown": "service_00000000", "of another account": foreign.Prefix, "no prefix": "\xff"} {
-		_, err := store.Create(t.Context(), keys.NewKey{Account: "acme", InheritFrom: prefix})
+		_, err := store.CreateFor(t.Context(), "acme", keys.NewKey{InheritFrom: prefix})
 		if invalid, ok := errors.AsType[*keys.InvalidError](err); !ok || invalid.Field != "inherit_from" {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// TestAKeyIsOfAnAccountThatExists: no id stands for every account, not even the zero one.
+func TestAKeyIsOfAnAccountThatExists(t *testing.T) {
+	t.Parallel()
+	store, confirmed, _ := newStore(t)
+	key := create(t, store, keys.NewKey{})
+	confirmed.take()
+	for _, account := range []uuid.UUID{uuid.Nil, uuid.Max, uuid.New()} {
+		if _, err := store.Create(t.Context(), account, keys.NewKey{}); !errors.As(err, new(*keys.UnknownAccountError)) {
+			t.Errorf("create for %s: %v, want an UnknownAccountError", account, err)
+		}
+		if _, err := store.Rotate(t.Context(), account, key.Prefix, 0); !errors.As(err, new(*keys.UnknownKeyError)) {
+			t.Errorf("rotate for %s: %v, want an UnknownKeyError", account, err)
+		}
+		if err := store.Revoke(t.Context(), account, key.Prefix); !errors.As(err, new(*keys.UnknownKeyError)) {
+			t.Errorf("revoke for %s: %v, want an UnknownKeyError", account, err)
+		}
+		if page, err := store.Page(t.Context(), account, "", 1); err != nil || len(page.Keys) > 0 {
+			t.Errorf("keys of %s: %v, %v", account, page.Keys, err)
+		}
+	}
+	if len(confirmed.take()) > 0 {
+		t.Error("a refused change was confirmed")
 	}
 }

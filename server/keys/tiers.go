@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/postgres/keysdb"
 )
 
@@ -172,14 +173,14 @@ func (s *Store) applyTier(ctx context.Context, spec TierSpec, manager string) er
 	if err := tier.Validate(); err != nil {
 		return err
 	}
-	accounts, err := accountNames(spec.Accounts)
+	names, err := accountNames(spec.Accounts)
 	if err != nil {
 		return err
 	}
 	return s.change(ctx, Restriction, func(_ pgx.Tx, q *keysdb.Queries) error {
 		rows, err := q.PutTier(ctx, keysdb.PutTierParams{
 			Name: tier.Name, Requests: int32(tier.Requests), PeriodSeconds: int32(tier.Period / time.Second), Burst: int32(tier.Burst),
-			KeyPrefixes: spec.KeyPrefixes, Accounts: accounts,
+			KeyPrefixes: spec.KeyPrefixes, Accounts: names,
 			ManagedBy: nullIfEmpty(spec.ManagedBy), Manager: nullIfEmpty(manager),
 		})
 		if err != nil {
@@ -197,8 +198,8 @@ func accountNames(given []string) ([]string, error) {
 	names := make([]string, len(given))
 	for i, name := range given {
 		var err error
-		if names[i], err = AccountName(name); err != nil {
-			if invalid, ok := errors.AsType[*InvalidError](err); ok {
+		if names[i], err = accounts.Name(name); err != nil {
+			if invalid, ok := errors.AsType[*accounts.InvalidError](err); ok {
 				return nil, &InvalidError{Field: fmt.Sprintf("accounts[%d]", i), Detail: invalid.Detail}
 			}
 			return nil, err

@@ -1,7 +1,6 @@
 package sessions_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -13,21 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oauth2-proxy/mockoidc"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
 const redirectURL = "http://127.0.0.1/v1/developer/callback"
-
-type accounts struct{ pool *pgxpool.Pool }
-
-func (a accounts) EnsureAccount(ctx context.Context, name string) (uuid.UUID, error) {
-	var id uuid.UUID
-	err := a.pool.QueryRow(ctx, `INSERT INTO accounts (id, name) VALUES ($1, $2)
-		ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id`, uuid.New(), name).Scan(&id)
-	return id, err
-}
 
 const secret = "a secret of more than thirty-two bytes"
 
@@ -93,18 +84,31 @@ func (f *fixture) registration() sessions.Provider {
 }
 
 func (f *fixture) pod(secret string, pool *pgxpool.Pool) *sessions.SignIn {
-	return sessions.NewSignIn(f.registration(), []byte(secret), accounts{pool}, f.storeOn(pool))
+	return sessions.NewSignIn(f.registration(), []byte(secret), f.peopleIn(pool), f.storeOn(pool))
 }
 
 func (f *fixture) storeOn(pool *pgxpool.Pool) *sessions.Store {
-	return sessions.NewStore(pool, []byte(secret), time.Hour, 8*time.Hour, func() time.Time { return *f.clock })
+	return sessions.NewStore(pool, f.config(secret))
 }
 
-func (f *fixture) account(t *testing.T) uuid.UUID {
+func (f *fixture) config(secret string) sessions.Config {
+	return sessions.Config{
+		Secret: []byte(secret), Issuer: f.provider.Issuer(), Idle: time.Hour, Lifetime: 8 * time.Hour,
+		Now: func() time.Time { return *f.clock },
+	}
+}
+
+func (f *fixture) peopleIn(pool *pgxpool.Pool) *accounts.Store {
+	return accounts.NewStore(pool, true, func() time.Time { return *f.clock })
+}
+
+// someone returns what a new person's session is made of. The person has an account.
+func (f *fixture) someone(t *testing.T) sessions.Session {
 	t.Helper()
-	id, err := accounts{f.pool}.EnsureAccount(t.Context(), uuid.NewString())
+	person := accounts.Person{Issuer: f.provider.Issuer(), Subject: uuid.NewString()}
+	account, err := f.peopleIn(f.pool).Found(t.Context(), person)
 	check.NoError(t, err)
-	return id
+	return sessions.Session{Person: person, AccountID: account}
 }
 
 func (f *fixture) count(t *testing.T, table string) (n int) {

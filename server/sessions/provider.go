@@ -13,6 +13,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"examprep.dev/server/accounts"
 )
 
 const (
@@ -161,7 +163,7 @@ func (p *provider) identify(ctx context.Context, begun signInState, back Callbac
 	if err != nil {
 		return Session{}, err
 	}
-	if person.Email == "" { // then the UserInfo response can have it (OpenID Connect Core §5.4)
+	if person.verifiedEmail() == "" { // then the UserInfo response can have it (OpenID Connect Core §5.4)
 		ctx, cancel := context.WithTimeout(ctx, p.userInfoTimeout)
 		defer cancel()
 		info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
@@ -170,7 +172,7 @@ func (p *provider) identify(ctx context.Context, begun signInState, back Callbac
 		}
 	}
 	// The token's issuer can have two names (go-oidc accepts both of Google's). An identity must have one.
-	return Session{Issuer: p.issuer, Subject: person.Subject, Email: person.verifiedEmail()}, nil
+	return Session{Person: accounts.Person{Issuer: p.issuer, Subject: person.Subject, Email: person.verifiedEmail()}}, nil
 }
 
 // checkCallback refuses another provider's callback (RFC 9207 §2.4), and one that reports an error.

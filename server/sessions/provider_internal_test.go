@@ -29,7 +29,7 @@ func TestAPersonHasOneIdentityByWhateverNameTheProviderGoes(t *testing.T) {
 	for _, name := range []string{issuer, short} {
 		claims, err := json.Marshal(map[string]any{
 			"iss": name, "sub": "ada", "aud": "client", "nonce": "nonce", "exp": time.Now().Add(time.Hour).Unix(),
-			"email": "ada@example.org",
+			"email": "ada@example.org", "email_verified": true,
 		})
 		check.NoError(t, err)
 		signed, err := signer.Sign(claims)

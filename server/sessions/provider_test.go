@@ -38,7 +38,7 @@ func TestProviderIsDiscoveredEveryTenMinutesAndKeptWhileThatFails(t *testing.T) 
 	t.Cleanup(provider.Close)
 	issuer = provider.URL
 	signIn := sessions.NewSignIn(sessions.Provider{Issuer: issuer, ClientID: "c", RedirectURL: redirectURL, Timeout: testkit.Patience},
-		[]byte(secret), accounts{f.pool}, f.store)
+		[]byte(secret), f.peopleIn(f.pool), f.store)
 	begun := *f.clock
 	for _, step := range []struct {
 		after time.Duration
@@ -157,7 +157,7 @@ func TestSignInAtASlowProviderEndsAtTheTimeout(t *testing.T) {
 	f := newFixture(t, prepare)
 	registration := f.registration()
 	registration.Timeout = time.Nanosecond // the provider never responds, so no limit is too long
-	signIn := sessions.NewSignIn(registration, []byte(secret), accounts{f.pool}, f.store)
+	signIn := sessions.NewSignIn(registration, []byte(secret), f.peopleIn(f.pool), f.store)
 	ended := make(chan error, 1)
 	go func() {
 		_, _, err := signIn.Begin(t.Context())
@@ -172,7 +172,7 @@ func TestSignInDoesNotWaitLongForTheEmailAddress(t *testing.T) {
 	f := newFixture(t, prepare)
 	registration := f.registration()
 	registration.Timeout, registration.UserInfoTimeout = 10*testkit.Patience, time.Nanosecond // the response never comes
-	f.signIn = sessions.NewSignIn(registration, []byte(secret), accounts{f.pool}, f.store)
+	f.signIn = sessions.NewSignIn(registration, []byte(secret), f.peopleIn(f.pool), f.store)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada"})
 	cookie, back := f.returned(t)
 	ended := make(chan error, 1)

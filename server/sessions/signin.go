@@ -5,12 +5,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +17,9 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
+	"examprep.dev/server/postgres/accountsdb"
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
@@ -41,9 +40,12 @@ type Provider struct {
 	UserInfoTimeout time.Duration
 }
 
-// Accounts makes or finds the account of a person; server/keys owns accounts.
+// Accounts are the accounts of persons; *accounts.Store implements it.
 type Accounts interface {
-	EnsureAccount(ctx context.Context, name string) (uuid.UUID, error)
+	// Enter returns the account that a person works in, in the transaction of the sign-in; none if the person has to choose.
+	Enter(ctx context.Context, db accountsdb.DBTX, person accounts.Person) (uuid.NullUUID, error)
+	// Choose notes that a person works in an account from now on, in the transaction that moves the session.
+	Choose(ctx context.Context, db accountsdb.DBTX, person accounts.Person, account uuid.UUID) error
 }
 
 // SignIn leads a person through the provider and back, and out again.
@@ -137,12 +139,9 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (to
 	if err != nil {
 		return "", err
 	}
-	if session.AccountID, err = s.account(ctx, session); err != nil {
-		return "", err
-	}
 	// Each pod has its own clock, so the mark outlasts the sign-in by far.
 	mark := sessionsdb.UseSignInParams{Hash: hashOf(begun.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
-	err = s.transact(ctx, audit.SessionBegin, session, func(store *Store) error {
+	err = s.transact(ctx, audit.SessionBegin, &session, func(ctx context.Context, store *Store, tx pgx.Tx) error {
 		first, err := store.queries.UseSignIn(ctx, mark)
 		if err != nil {
 			return fmt.Errorf("use sign-in: %w", err)
@@ -150,6 +149,11 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (to
 		if first == 0 { // another callback succeeded since
 			return &RefusedError{Reason: reasonExpired}
 		}
+		account, err := s.accounts.Enter(ctx, tx, session.Person)
+		if err != nil {
+			return err
+		}
+		session.AccountID = account.UUID
 		token, err = store.Create(ctx, session)
 		return err
 	})
@@ -175,48 +179,41 @@ func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
 	return begun, nil
 }
 
-// account returns the account of a person; the first sign-in creates it. The person cannot choose its name, so no person
-// signs in to an account that an administrator created.
-func (s *SignIn) account(ctx context.Context, person Session) (uuid.UUID, error) {
-	queries := s.store.queries
-	identity := sessionsdb.AccountOfIdentityParams{Issuer: person.Issuer, Subject: person.Subject}
-	account, err := queries.AccountOfIdentity(ctx, identity)
-	if errors.Is(err, pgx.ErrNoRows) {
-		account, err = s.accounts.EnsureAccount(ctx, accountName(person.Issuer, person.Subject))
-		if err == nil {
-			account, err = queries.LinkIdentity(ctx, sessionsdb.LinkIdentityParams{
-				Issuer: person.Issuer, Subject: person.Subject, AccountID: account,
-			})
+// Choose lets the person of a session work in another account, whose member the person is; otherwise the error is an
+// *accounts.NotFoundError.
+func (s *SignIn) Choose(ctx context.Context, token string, session Session, account uuid.UUID) error {
+	session.AccountID = account
+	return s.transact(ctx, audit.SessionChoose, &session, func(ctx context.Context, store *Store, tx pgx.Tx) error {
+		if err := s.accounts.Choose(ctx, tx, session.Person, account); err != nil {
+			return err
 		}
-	}
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("account of the person: %w", err)
-	}
-	return account, nil
+		return store.queries.MoveSession(ctx, sessionsdb.MoveSessionParams{Hash: hashOf(token), AccountID: account})
+	})
 }
 
 // SignOut ends the session of a token.
 func (s *SignIn) SignOut(ctx context.Context, token string, session Session) error {
-	return s.transact(ctx, audit.SessionEnd, session, func(store *Store) error { return store.End(ctx, token) })
+	return s.transact(ctx, audit.SessionEnd, &session, func(ctx context.Context, store *Store, _ pgx.Tx) error { return store.End(ctx, token) })
 }
 
-// SignOutEverywhere ends all sessions of the session's account.
+// SignOutEverywhere ends all sessions of the session's person.
 func (s *SignIn) SignOutEverywhere(ctx context.Context, session Session) error {
-	return s.transact(ctx, audit.SessionEndAll, session, func(store *Store) error {
-		return store.queries.DeleteSessionsOfAccount(ctx, session.AccountID)
+	return s.transact(ctx, audit.SessionEndAll, &session, func(ctx context.Context, store *Store, _ pgx.Tx) error {
+		return store.queries.DeleteSessionsOf(ctx, sessionsdb.DeleteSessionsOfParams{Issuer: session.Issuer, Subject: session.Subject})
 	})
 }
 
-// transact runs act and records the action in one transaction. The actor of a sign-in has no name before it.
-func (s *SignIn) transact(ctx context.Context, action audit.Action, session Session, act func(*Store) error) error {
+// transact runs act, which can set the session's account, and records the action in one transaction. The actor of a sign-in has no
+// name before it.
+func (s *SignIn) transact(ctx context.Context, action audit.Action, session *Session, act func(context.Context, *Store, pgx.Tx) error) error {
 	if actor, known := audit.ActorOf(ctx); known && actor.Name == "" {
-		actor.Name = audit.Person(session.Issuer, session.Subject)
+		actor.Name = session.Name()
 		ctx = audit.WithActor(ctx, actor)
 	}
 	err := pgx.BeginFunc(ctx, s.store.db, func(tx pgx.Tx) error {
 		store := *s.store
 		store.queries = sessionsdb.New(tx)
-		if err := act(&store); err != nil {
+		if err := act(ctx, &store, tx); err != nil {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{Account: session.AccountID, Action: action})
@@ -225,17 +222,4 @@ func (s *SignIn) transact(ctx context.Context, action audit.Action, session Sess
 		return fmt.Errorf("%s: %w", action, err)
 	}
 	return nil
-}
-
-// accountName returns issuer#subject. A hash replaces the subject if the name is too long (a subject can have 255
-// characters), or if the subject looks like such a hash. It also replaces a subject that ends with a blank: the name of an account
-// does not.
-func accountName(issuer, subject string) string {
-	const mark, maxLength = "sha256:", 200 // server/keys limits the characters, this the bytes
-	name := issuer + "#" + subject
-	if len(name) <= maxLength && !strings.HasSuffix(name, " ") && !strings.HasPrefix(subject, mark) {
-		return name
-	}
-	tail := "#" + mark + hex.EncodeToString(hashOf(name))
-	return strings.ToValidUTF8(issuer[:min(len(issuer), maxLength-len(tail))], "") + tail
 }

@@ -81,7 +81,7 @@ func TestASignInThatIsOnlyBegunTakesUpNoRoom(t *testing.T) {
 	f := newFixture(t)
 	cookie, back := f.returned(t)
 	stored := func() int {
-		return f.count(t, "sessions") + f.count(t, "used_sign_ins") + f.count(t, "account_identities")
+		return f.count(t, "sessions") + f.count(t, "used_sign_ins") + f.count(t, "account_members")
 	}
 	check.Equal(t, stored(), 0, "rows of it in PostgreSQL")
 	_, err := f.signIn.Complete(t.Context(), cookie, back)
@@ -194,8 +194,8 @@ func TestOfTwoCallbacksAtOnceOneSucceeds(t *testing.T) {
 		t.Fatalf("got %v and %v, want one success", errs[0], errs[1])
 	}
 	refused(t, "the other", errors.Join(errs...))
-	if sessions, records := f.count(t, "sessions"), f.count(t, "audit_log"); sessions != 1 || records != 1 {
-		t.Errorf("%d sessions and %d records, want 1 each", sessions, records)
+	if sessions, records := f.count(t, "sessions"), f.count(t, "audit_log"); sessions != 1 || records != 2 {
+		t.Errorf("%d sessions and %d records, want 1, and 2 with the record of the account", sessions, records)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 	cookie, back = f.returned(t) // the provider's code is used up
 	token, err := f.signIn.Complete(ctx, cookie, back)
 	check.NoError(t, err)
-	expect("a sign-in", 1, 1, 1)
+	expect("a sign-in", 1, 1, 2) // with that of the new account
 	session, err := f.store.Lookup(ctx, token)
 	check.NoError(t, err)
 
@@ -249,11 +249,11 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 		if err := signOut(); err == nil {
 			t.Fatal("the record was not refused: the test proves nothing")
 		}
-		expect(name+" without its record", 1, 1, 1)
+		expect(name+" without its record", 1, 1, 2)
 		allow()
 	}
 	check.NoError(t, f.signIn.SignOutEverywhere(ctx, session))
-	expect("a sign-out everywhere", 0, 1, 2)
+	expect("a sign-out everywhere", 0, 1, 3)
 }
 
 func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {

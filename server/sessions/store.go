@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/sessionsdb"
 )
@@ -23,44 +25,59 @@ const (
 	forgetMost    = 1000
 )
 
-// Session is a signed-in developer.
+// Session is a signed-in person, who works in an account.
 type Session struct {
+	accounts.Person
+	// AccountID identifies the account. It is zero, and Account and Role are empty, for a person who has chosen none yet.
 	AccountID uuid.UUID
-	// Account is the account's name.
-	Account string
-	Issuer  string
-	Subject string
-	// Email is an address that the provider vouches for; empty when it does not. For display only.
-	Email     string
+	Account   string        // the account's name
+	Role      accounts.Role // the person's in the account, as it was at the look-up
 	CreatedAt time.Time
+}
+
+// Listed is a session of a person as the person sees it.
+type Listed struct {
+	Account               string // the account's name; empty for none
+	CreatedAt, LastUsedAt time.Time
+	Current               bool // reports whether it is the session of the token that the list was asked for with
+}
+
+// maxListed is how many sessions [Store.List] returns.
+const maxListed = 100
+
+// Config has the settings of sessions.
+type Config struct {
+	Secret []byte // of at least 32 bytes; all pods have the same
+	Issuer string // the provider's; sessions of another one are none
+	// A session ends Idle after its last use, or Lifetime after its start, whichever is earlier.
+	Idle, Lifetime time.Duration
+	Now            func() time.Time
 }
 
 // Store keeps sessions in PostgreSQL.
 type Store struct {
-	db       *pgxpool.Pool
-	queries  *sessionsdb.Queries
-	tokens   cookieCipher // a token is an encrypted empty value: random, and recognized without a look-up
-	idle     time.Duration
-	absolute time.Duration
-	now      func() time.Time
+	db      *pgxpool.Pool
+	queries *sessionsdb.Queries
+	tokens  cookieCipher // a token is an encrypted empty value: random, and recognized without a look-up
+	config  Config
 }
 
-// NewStore returns a store. A session ends idle after its last use, or absolute after its start, whichever is earlier. The
-// last use is stored once a minute (once in a tenth of idle if that is shorter), so a session can end that much early.
-// All pods have the same secret.
-func NewStore(db *pgxpool.Pool, secret []byte, idle, absolute time.Duration, now func() time.Time) *Store {
+// NewStore returns a store. The last use of a session is stored once a minute (once in a tenth of the idle time if that is shorter), so a
+// session can end that much early.
+func NewStore(db *pgxpool.Pool, config Config) *Store {
 	return &Store{
-		db: db, queries: sessionsdb.New(db), tokens: newCookieCipher(secret, "examprep session token v2"),
-		idle: idle, absolute: absolute, now: now,
+		db: db, queries: sessionsdb.New(db), tokens: newCookieCipher(config.Secret, "examprep session token v2"), config: config,
 	}
 }
+
+func (s *Store) now() time.Time { return s.config.Now() }
 
 // Create starts a session and returns the token for the cookie. The token is stored nowhere.
 func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 	now, token := s.now(), s.tokens.encrypt(nil)
 	err := s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
-		Hash: hashOf(token), AccountID: session.AccountID, Issuer: session.Issuer, Subject: session.Subject,
-		Email: session.Email, Now: now, ExpiresAt: now.Add(s.absolute),
+		Hash: hashOf(token), AccountID: uuid.NullUUID{UUID: session.AccountID, Valid: session.AccountID != uuid.Nil},
+		Issuer: session.Issuer, Subject: session.Subject, Email: session.Email, Now: now, ExpiresAt: now.Add(s.config.Lifetime),
 	})
 	if err != nil {
 		return "", fmt.Errorf("store session: %w", err)
@@ -76,9 +93,9 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 	}
 	now := s.now()
 	row, err := s.queries.LookUpSession(ctx, sessionsdb.LookUpSessionParams{
-		Hash: hashOf(token), Now: now, UsedAfter: now.Add(-s.idle),
+		Hash: hashOf(token), Issuer: s.config.Issuer, Now: now, UsedAfter: now.Add(-s.config.Idle),
 	})
-	if err == nil && now.Sub(row.LastUsedAt) >= min(maxTouchInterval, s.idle/10) {
+	if err == nil && now.Sub(row.LastUsedAt) >= min(maxTouchInterval, s.config.Idle/10) {
 		_, err = s.queries.TouchSession(ctx, sessionsdb.TouchSessionParams{Hash: hashOf(token), Now: now})
 	}
 	if errors.Is(err, pgx.ErrNoRows) { // or it ended between the two
@@ -88,9 +105,25 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 		return Session{}, fmt.Errorf("look up session: %w", err)
 	}
 	return Session{
-		AccountID: row.AccountID, Account: row.Account, Issuer: row.Issuer, Subject: row.Subject, Email: row.Email,
-		CreatedAt: row.CreatedAt.UTC(),
+		Person:    accounts.Person{Issuer: row.Issuer, Subject: row.Subject, Email: row.Email},
+		AccountID: row.AccountID.UUID, Account: row.Account, Role: accounts.Role(row.Role), CreatedAt: row.CreatedAt.UTC(),
 	}, nil
+}
+
+// List returns the sessions of the person of a session, the newest first, at most 100. token is the session's.
+func (s *Store) List(ctx context.Context, token string, session Session) ([]Listed, error) {
+	now := s.now()
+	rows, err := s.queries.SessionsOf(ctx, sessionsdb.SessionsOfParams{
+		Issuer: session.Issuer, Subject: session.Subject, Now: now, UsedAfter: now.Add(-s.config.Idle), Page: maxListed,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list sessions: %w", err)
+	}
+	listed, own := make([]Listed, len(rows)), hashOf(token)
+	for i, row := range rows {
+		listed[i] = Listed{row.Account, row.CreatedAt.UTC(), row.LastUsedAt.UTC(), bytes.Equal(row.Hash, own)}
+	}
+	return listed, nil
 }
 
 // End signs one session out. To end a session twice, or none, is not an error.

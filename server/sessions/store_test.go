@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
@@ -16,20 +14,29 @@ import (
 
 func TestASessionEnds(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, f *fixture, token string, account uuid.UUID){
-		"by sign-out": func(t *testing.T, f *fixture, token string, account uuid.UUID) {
+	for name, end := range map[string]func(t *testing.T, f *fixture, token string, session sessions.Session){
+		"by sign-out": func(t *testing.T, f *fixture, token string, session sessions.Session) {
 			t.Helper()
-			check.NoError(t, f.signIn.SignOut(t.Context(), token, sessions.Session{AccountID: account}))
+			check.NoError(t, f.signIn.SignOut(t.Context(), token, session))
 		},
-		"by another sign-in of the browser": func(t *testing.T, f *fixture, token string, _ uuid.UUID) {
+		"by the end of the membership": func(t *testing.T, f *fixture, _ string, session sessions.Session) {
+			t.Helper()
+			testkit.Exec(t, f.pool, "DELETE FROM account_members WHERE account_id = $1 AND subject = $2", session.AccountID, session.Subject)
+		},
+		"by another provider's configuration": func(_ *testing.T, f *fixture, _ string, _ sessions.Session) {
+			other := f.config(secret)
+			other.Issuer = "https://another.example"
+			f.store = sessions.NewStore(f.pool, other)
+		},
+		"by another sign-in of the browser": func(t *testing.T, f *fixture, token string, _ sessions.Session) {
 			t.Helper()
 			check.NoError(t, f.store.End(t.Context(), token))
 		},
-		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string, account uuid.UUID) {
+		"by sign-out everywhere": func(t *testing.T, f *fixture, _ string, session sessions.Session) {
 			t.Helper()
-			check.NoError(t, f.signIn.SignOutEverywhere(t.Context(), sessions.Session{AccountID: account}))
+			check.NoError(t, f.signIn.SignOutEverywhere(t.Context(), session))
 		},
-		"at its absolute time-out, though it is in use": func(t *testing.T, f *fixture, token string, _ uuid.UUID) {
+		"at its absolute time-out, though it is in use": func(t *testing.T, f *fixture, token string, _ sessions.Session) {
 			t.Helper()
 			begun := *f.clock
 			for age := time.Duration(0); age < 8*time.Hour; age += 30 * time.Minute {
@@ -42,12 +49,12 @@ func TestASessionEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			account := f.account(t)
-			token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+			session := f.someone(t)
+			token, err := f.store.Create(t.Context(), session)
 			check.NoError(t, err)
 			_, err = f.store.Lookup(t.Context(), token)
 			check.NoError(t, err)
-			end(t, f, token, account)
+			end(t, f, token, session)
 			_, err = f.store.Lookup(t.Context(), token)
 			if _, ended := errors.AsType[*sessions.NoSessionError](err); !ended {
 				t.Errorf("got %v, want a NoSessionError", err)
@@ -59,7 +66,7 @@ func TestASessionEnds(t *testing.T) {
 func TestSessionEndsWhenItWasNotUsedForTheIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	token, err := f.store.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
 	begun := *f.clock
 	for _, step := range []struct {
@@ -83,7 +90,7 @@ func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	*f.clock = f.clock.Truncate(time.Microsecond)
-	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	token, err := f.store.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
 	begun := *f.clock
 	for _, step := range []struct{ at, written time.Duration }{
@@ -103,7 +110,7 @@ func TestLastUseIsWrittenAtMostOnceAMinute(t *testing.T) {
 func TestTokenIsNotStored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	token, err := f.store.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
 	var row string
 	check.NoError(t, f.pool.QueryRow(t.Context(), "SELECT s::text || encode(s.hash, 'escape') FROM sessions s").Scan(&row))
@@ -115,9 +122,9 @@ func TestTokenIsNotStored(t *testing.T) {
 func TestEndedSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	account := f.account(t)
+	session := f.someone(t)
 	create := func() string {
-		token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+		token, err := f.store.Create(t.Context(), session)
 		check.NoError(t, err)
 		return token
 	}
@@ -133,10 +140,10 @@ func TestEndedSessionsAreForgotten(t *testing.T) {
 func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	made, err := f.store.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	made, err := f.store.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
-	stranger := sessions.NewStore(f.pool, []byte("another secret of at least thirty-two bytes"), time.Hour, time.Hour, time.Now)
-	foreign, err := stranger.Create(t.Context(), sessions.Session{AccountID: f.account(t)})
+	stranger := sessions.NewStore(f.pool, f.config("another secret of at least thirty-two bytes"))
+	foreign, err := stranger.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
 	_, ofSignIn, err := f.signIn.Begin(t.Context())
 	check.NoError(t, err)
@@ -167,8 +174,7 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	account := f.account(t)
-	token, err := f.store.Create(t.Context(), sessions.Session{AccountID: account})
+	token, err := f.store.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
 	session, err := f.store.Lookup(t.Context(), token)
 	check.NoError(t, err)
@@ -178,7 +184,7 @@ func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 		"sign-out":            func() error { return f.signIn.SignOut(t.Context(), token, session) },
 		"sign-out everywhere": func() error { return f.signIn.SignOutEverywhere(t.Context(), session) },
 		"a new session": func() error {
-			_, err := f.store.Create(t.Context(), sessions.Session{AccountID: uuid.New()})
+			_, err := f.store.Create(t.Context(), session)
 			return err
 		},
 	} {

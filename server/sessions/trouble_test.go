@@ -15,9 +15,8 @@ func TestAnExpiredRowInTroubleDelaysNoSignIn(t *testing.T) {
 			t.Run(table+" "+string(trouble), func(t *testing.T) {
 				t.Parallel()
 				f := newFixture(t)
-				account := f.account(t)
-				testkit.Exec(t, f.pool, `INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, expires_at, last_used_at)
-					SELECT sha256(n::text::bytea), $1, '', '', '', at, at - n * interval '1 hour', at FROM now() at, generate_series(1, 50) n`, account)
+				testkit.Exec(t, f.pool, `INSERT INTO sessions (hash, issuer, subject, email, created_at, expires_at, last_used_at)
+					SELECT sha256(n::text::bytea), '', '', '', at, at - n * interval '1 hour', at FROM now() at, generate_series(1, 50) n`)
 				testkit.Exec(t, f.pool, `INSERT INTO used_sign_ins (hash, expires_at)
 					SELECT sha256(n::text::bytea), now() - n * interval '1 hour' FROM generate_series(1, 50) n`)
 				bad := testkit.Get[string](t, f.pool, "SELECT hash::text FROM "+table+" ORDER BY expires_at LIMIT 1")

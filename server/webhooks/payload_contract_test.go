@@ -14,6 +14,7 @@ import (
 
 	"examprep.dev/api/openapi"
 	"examprep.dev/api/openapi/openapitest"
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
@@ -40,7 +41,7 @@ func TestDeliveriesAreWhatTheContractPromises(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	endpoints := webhooks.NewManaged(pool, keyring, webhooks.NewAddressPolicy(loopback))
 	receiver := testkit.StartReceiver(t, nil)
-	account, err := keys.NewStore(pool, nil).EnsureAccount(t.Context(), "subscriber")
+	account, err := accounts.Ensure(t.Context(), pool, "subscriber")
 	check.NoError(t, err)
 	want := webhooks.ManagedEndpoint{
 		Owner: "test", Account: uuid.NullUUID{UUID: account, Valid: true}, URL: receiver.URL, Events: webhooks.Kinds(), Secret: webhooks.NewSecret(),

@@ -113,6 +113,8 @@
 {{- if .clientSecret.secretName }}
 {{ include "examprep.secretVariable" (dict "name" "EXAMPREP_OIDC_CLIENT_SECRET" "from" .clientSecret) }}
 {{- end }}
+- name: EXAMPREP_PERSONAL_ACCOUNTS
+  value: {{ .personalAccounts | quote }}
 - name: EXAMPREP_SESSION_IDLE
   value: {{ $.root.Values.api.session.idle }}
 - name: EXAMPREP_SESSION_LIFETIME

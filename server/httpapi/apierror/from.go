@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/batch"
 	"examprep.dev/server/catalog"
@@ -22,6 +23,7 @@ func From(err error) *Error {
 	var own *Error
 	var mistake *attempts.Error
 	var invalidKey *keys.InvalidError
+	var invalidAccount *accounts.InvalidError
 	var invalidWebhook *webhooks.ValidationError
 	var refused *sessions.RefusedError
 	switch {
@@ -31,8 +33,14 @@ func From(err error) *Error {
 		return fromAttempts(mistake)
 	case is[*catalog.NotFoundError](err):
 		return ExamNotFound()
-	case is[*keys.UnknownKeyError](err), is[*webhooks.NotFoundError](err):
+	case is[*keys.UnknownKeyError](err), is[*webhooks.NotFoundError](err), is[*accounts.NotFoundError](err):
 		return NotFound()
+	case is[*accounts.ForbiddenError](err):
+		return New(fasthttp.StatusForbidden, CodeForbidden, "Only an owner of the account can do this.")
+	case is[*accounts.NoAccountError](err):
+		return New(fasthttp.StatusForbidden, CodeForbidden, "You are a member of no account: ask an owner of one for an invitation.")
+	case errors.As(err, &invalidAccount):
+		return Invalid(Field{invalidAccount.Field, invalidAccount.Detail})
 	case errors.As(err, &invalidKey):
 		return Invalid(Field{invalidKey.Field, invalidKey.Detail})
 	case errors.As(err, &invalidWebhook):
@@ -84,6 +92,7 @@ func fromAttempts(mistake *attempts.Error) *Error {
 func fromConflict(err error) *Error {
 	answer := &Error{Status: fasthttp.StatusConflict, Code: CodeConflict}
 	var keyLimit *keys.LimitError
+	var conflict *accounts.ConflictError
 	var webhookLimit *webhooks.LimitError
 	var managed *webhooks.ManagedError
 	var disabled *webhooks.DisabledError
@@ -97,6 +106,10 @@ func fromConflict(err error) *Error {
 		say("The account has %d active keys, and no more are allowed; revoke one first.", keyLimit.Most)
 	case is[*keys.FullError](err):
 		say("The service has no room for another valid key. Tell its operator. A rotation with overlap_seconds 0 is possible.")
+	case errors.As(err, &conflict):
+		say("%s", conflict.Detail)
+	case is[*accounts.LimitError](err):
+		say("The account has %d members and invitations, and no more are allowed; remove one first.", accounts.MaxPeople)
 	case errors.As(err, &webhookLimit):
 		say("The account has %d webhooks, and no more are allowed; delete one first.", webhookLimit.Max)
 	case errors.As(err, &managed):

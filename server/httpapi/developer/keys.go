@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/keys"
@@ -15,7 +16,7 @@ import (
 
 // Keys is what a developer does with keys; *keys.Store is one.
 type Keys interface {
-	Create(ctx context.Context, want keys.NewKey) (keys.CreatedKey, error)
+	Create(ctx context.Context, account uuid.UUID, want keys.NewKey) (keys.CreatedKey, error)
 	Rotate(ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration) (keys.CreatedKey, error)
 	Revoke(ctx context.Context, account uuid.UUID, prefix string) error
 	Page(ctx context.Context, account uuid.UUID, before string, limit int) (keys.Page, error)
@@ -34,12 +35,13 @@ type keyHandlers struct {
 }
 
 func (h *keyHandlers) routes() []endpoint.Route {
-	return []endpoint.Route{
-		session(fasthttp.MethodPost, "/v1/developer/keys", "createKey", endpoint.Body, h.create),
-		session(fasthttp.MethodGet, "/v1/developer/keys", "listKeys", endpoint.Time, h.list),
-		session(fasthttp.MethodDelete, "/v1/developer/keys/{key_prefix}", "revokeKey", endpoint.Time, h.revoke),
-		session(fasthttp.MethodPost, "/v1/developer/keys/{key_prefix}/rotate", "rotateKey", endpoint.Body, h.rotate),
-	}
+	return append(
+		roleFor(accounts.Viewer, session(fasthttp.MethodGet, "/v1/developer/keys", "listKeys", endpoint.Time, h.list)),
+		roleFor(accounts.Developer,
+			session(fasthttp.MethodPost, "/v1/developer/keys", "createKey", endpoint.Body, h.create),
+			session(fasthttp.MethodDelete, "/v1/developer/keys/{key_prefix}", "revokeKey", endpoint.Time, h.revoke),
+			session(fasthttp.MethodPost, "/v1/developer/keys/{key_prefix}/rotate", "rotateKey", endpoint.Body, h.rotate),
+		)...)
 }
 
 // shownKey is what may be shown of a key.
@@ -74,7 +76,7 @@ func (h *keyHandlers) created(issued keys.CreatedKey) createdKey {
 }
 
 func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
-	want := keys.NewKey{Account: r.Session.Account, MaxActiveKeys: keys.MaxActive}
+	var want keys.NewKey
 	body := r.JSON()
 	body.Text("name", &want.Name, 1, maxKeyName)
 	want.ExpiresAt = body.Time("expires_at")
@@ -82,7 +84,7 @@ func (h *keyHandlers) create(ctx context.Context, r *endpoint.Request) error {
 	if err := body.Check("name"); err != nil {
 		return err
 	}
-	issued, err := h.store.Create(ctx, want)
+	issued, err := h.store.Create(ctx, r.Session.AccountID, want)
 	if unconfirmed(err) { // the key exists, and is shown only now
 		err = nil
 	}

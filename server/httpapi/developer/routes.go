@@ -5,8 +5,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
+	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
 )
@@ -15,6 +18,8 @@ import (
 type Deps struct {
 	SignIn   SignIn
 	Sessions Sessions
+	Accounts Accounts
+	Audit    Audit
 	Keys     Keys
 	Usage    Usage
 	Webhooks Webhooks
@@ -31,6 +36,9 @@ type Deps struct {
 // Routes returns all routes. Failed sign-ins are logged.
 func Routes(deps Deps, logger *slog.Logger) []endpoint.Route {
 	routes := (&signInHandlers{deps.SignIn, deps.Sessions, deps.SessionLifetime, logger}).routes()
+	routes = append(routes, (&personHandlers{deps.SignIn, deps.Sessions, deps.Accounts}).routes()...)
+	routes = append(routes, (&memberHandlers{deps.Accounts}).routes()...)
+	routes = append(routes, (&auditHandlers{deps.Audit}).routes()...)
 	routes = append(routes, (&keyHandlers{deps.Keys, deps.Environment}).routes()...)
 	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Deliveries, deps.Now}).routes()...)
 	routes = append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)
@@ -54,9 +62,26 @@ func bounded(bulkhead *postgres.Bulkhead, handle endpoint.Handler) endpoint.Hand
 	}
 }
 
-// session returns a route for signed-in developers.
+// session returns a route for signed-in persons, whatever their role.
 func session(method, path, operation string, needs endpoint.Needs, handle endpoint.Handler) endpoint.Route {
 	return endpoint.Route{Method: method, Path: path, Operation: operation, Access: endpoint.Session, Needs: needs, Handle: handle}
+}
+
+// roleFor returns routes for persons of the role in their accounts, and of a role that covers it.
+func roleFor(role accounts.Role, routes ...endpoint.Route) []endpoint.Route {
+	for i := range routes {
+		routes[i].Role = role
+	}
+	return routes
+}
+
+// readID reads an optional field that is a UUID.
+func readID(fields *codec.Fields, name string) (id uuid.NullUUID) {
+	fields.Match(name, "must be a UUID", func(text string) bool {
+		id.UUID, id.Valid = codec.ParseUUID(text)
+		return id.Valid
+	})
+	return id
 }
 
 // mapped returns f of each element, nil for nil.

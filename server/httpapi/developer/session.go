@@ -3,14 +3,17 @@ package developer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/endpoint"
@@ -21,6 +24,8 @@ import (
 type SignIn interface {
 	Begin(ctx context.Context) (address, token string, err error)
 	Complete(ctx context.Context, token string, back sessions.Callback) (string, error)
+	// Choose moves a session to another account of its person.
+	Choose(ctx context.Context, token string, session sessions.Session, account uuid.UUID) error
 	SignOut(ctx context.Context, token string, session sessions.Session) error
 	SignOutEverywhere(ctx context.Context, session sessions.Session) error
 }
@@ -44,8 +49,6 @@ func (h *signInHandlers) routes() []endpoint.Route {
 		{Method: get, Path: "/", Operation: "openConsole", Access: open, Handle: openConsole},
 		{Method: get, Path: signInPath, Operation: "beginSignIn", Access: open, Needs: waits, Handle: h.begin},
 		{Method: get, Path: "/v1/developer/callback", Operation: "completeSignIn", Access: open, Needs: waits, Handle: h.complete},
-		session(get, sessionPath, "getSession", waits, h.get),
-		session(fasthttp.MethodDelete, sessionPath, "deleteSession", waits, h.signOut),
 	}
 }
 
@@ -95,8 +98,15 @@ func (h *signInHandlers) logFailure(ctx context.Context, r *endpoint.Request, er
 	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
 		h.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.ID), "code", away.Code)
 	}
+	reason := ""
 	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
-		h.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.ID), "reason", refused.Reason)
+		reason = refused.Reason
+	}
+	if stranger, ok := errors.AsType[*accounts.NoAccountError](err); ok {
+		reason = stranger.Error()
+	}
+	if reason != "" {
+		h.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.ID), "reason", reason)
 		noReferrer(r.HTTP)
 	}
 }
@@ -104,38 +114,14 @@ func (h *signInHandlers) logFailure(ctx context.Context, r *endpoint.Request, er
 // noReferrer keeps the callback's address, which has a code, from the next page.
 func noReferrer(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Referrer-Policy", "no-referrer") }
 
-func (h *signInHandlers) get(_ context.Context, r *endpoint.Request) error {
-	return r.OK(struct {
-		Account   string    `json:"account"`
-		Email     string    `json:"email,omitempty"`
-		CreatedAt time.Time `json:"created_at"`
-	}{r.Session.Account, r.Session.Email, r.Session.CreatedAt}, nil)
-}
-
-// signOut ends the session; with ?everywhere=true every session of the account.
-func (h *signInHandlers) signOut(ctx context.Context, r *endpoint.Request) error {
-	everywhere, query := false, r.Query()
-	query.Bool("everywhere", &everywhere)
-	err := query.Check()
-	switch {
-	case err != nil:
-	case everywhere:
-		err = h.signIn.SignOutEverywhere(ctx, r.Session)
-	default:
-		err = h.signIn.SignOut(ctx, r.Cookie(SessionCookie), r.Session)
-	}
-	if err == nil {
-		setCookie(r.HTTP, SessionCookie, "", 0)
-	}
-	return r.NoContent(err)
-}
-
-// Sessions are the signed-in developers; *sessions.Store implements it.
+// Sessions are the sessions of signed-in persons; *sessions.Store implements it.
 type Sessions interface {
 	// Authentic reports, without a look-up, whether this installation made a token.
 	Authentic(token []byte) bool
 	Lookup(ctx context.Context, token string) (sessions.Session, error)
 	End(ctx context.Context, token string) error
+	// List returns the sessions of a session's person, the newest first. token is the session's.
+	List(ctx context.Context, token string, session sessions.Session) ([]sessions.Listed, error)
 }
 
 // The cookies. The prefix makes browsers refuse them without Secure, with a Domain, or from a subdomain (RFC 6265bis).
@@ -144,9 +130,14 @@ const (
 	signInCookie  = "__Host-examprep_sign_in"
 )
 
-// Admit finds the session of a request, and refuses what a page of another origin sends. It returns a context in which changes
-// are recorded as the developer's. The look-up takes at most timeout.
-func Admit(ctx context.Context, r *endpoint.Request, store Sessions, timeout time.Duration) (context.Context, error) {
+// accountHeader names the account that a client of several accounts means.
+const accountHeader = "Examprep-Account"
+
+// Admit finds the session of a request, and refuses what a page of another origin sends, and a role in the account that does not cover
+// the needed one. It returns a context in which changes are recorded as the person's. The look-up takes at most timeout.
+func Admit(
+	ctx context.Context, r *endpoint.Request, needed accounts.Role, store Sessions, timeout time.Duration,
+) (context.Context, error) {
 	if crossOrigin(r.HTTP) {
 		return nil, apierror.New(fasthttp.StatusForbidden, apierror.CodeForbidden, "This request comes from another origin.")
 	}
@@ -157,7 +148,29 @@ func Admit(ctx context.Context, r *endpoint.Request, store Sessions, timeout tim
 		return nil, err
 	}
 	r.Session = found
-	return withActor(ctx, r, audit.Person(found.Issuer, found.Subject)), nil
+	if needed != "" {
+		if err := admitRole(found, needed, string(r.HTTP.Request.Header.Peek(accountHeader))); err != nil {
+			return nil, err
+		}
+	}
+	return withActor(ctx, r, found.Name()), nil
+}
+
+// admitRole refuses a session whose role does not cover the needed one, and one of another account than the client means: another page
+// of the same browser chose it.
+func admitRole(session sessions.Session, needed accounts.Role, meant string) error {
+	switch {
+	case session.Role == "":
+		return apierror.New(fasthttp.StatusForbidden, apierror.CodeForbidden,
+			"You work in no account: accept an invitation, or choose an account by PUT /v1/developer/session/account.")
+	case meant != "" && meant != session.AccountID.String():
+		return apierror.New(fasthttp.StatusConflict, apierror.CodeConflict,
+			"The session is of another account than "+accountHeader+" names: read GET /v1/developer/session again.")
+	case !session.Role.Covers(needed):
+		return apierror.New(fasthttp.StatusForbidden, apierror.CodeForbidden,
+			fmt.Sprintf("Your role in the account is %s. This needs the role %s.", session.Role, needed))
+	}
+	return nil
 }
 
 // crossOrigin reports whether a page of another origin sends a request that may change something. A program that sends no

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
@@ -39,6 +40,7 @@ type usageHandlers struct {
 
 func (h *usageHandlers) routes() []endpoint.Route {
 	route := session(fasthttp.MethodGet, "/v1/developer/usage", "getUsage", endpoint.Time, h.get)
+	route.Role = accounts.Viewer
 	route.Reserves = true
 	return []endpoint.Route{route}
 }

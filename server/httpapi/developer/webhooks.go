@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/webhooks"
@@ -51,19 +52,22 @@ type webhookHandlers struct {
 func (h *webhookHandlers) routes() []endpoint.Route {
 	const one = "/v1/developer/webhooks/{id}"
 	const get, post = fasthttp.MethodGet, fasthttp.MethodPost
-	return []endpoint.Route{
-		withURL(session(post, "/v1/developer/webhooks", "createWebhook", endpoint.Body, h.create)),
-		session(get, "/v1/developer/webhooks", "listWebhooks", endpoint.Time, h.list),
-		session(get, one, "getWebhook", endpoint.Time, onWebhook(h.get)),
-		withURL(session(fasthttp.MethodPatch, one, "updateWebhook", endpoint.Body, onWebhook(h.update))),
-		session(fasthttp.MethodDelete, one, "deleteWebhook", endpoint.Time, onWebhook(h.remove)),
-		session(post, one+"/rotate-secret", "rotateWebhookSecret", endpoint.Time, onWebhook(h.rotateSecret)),
-		session(post, one+"/test", "testWebhook", endpoint.Time, onWebhook(h.test)),
-		session(get, one+"/deliveries", "listWebhookDeliveries", endpoint.Time, onWebhook(h.listDeliveries)),
-		session(post, one+"/recover", "recoverWebhook", endpoint.Body, onWebhook(h.recover)),
-		session(get, one+"/deliveries/{delivery_id}", "getWebhookDelivery", endpoint.Time, onWebhook(h.getDelivery)),
-		session(post, one+"/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", endpoint.Time, onWebhook(h.redeliver)),
-	}
+	return append(
+		roleFor(accounts.Viewer,
+			session(get, "/v1/developer/webhooks", "listWebhooks", endpoint.Time, h.list),
+			session(get, one, "getWebhook", endpoint.Time, onWebhook(h.get)),
+			session(get, one+"/deliveries", "listWebhookDeliveries", endpoint.Time, onWebhook(h.listDeliveries)),
+			session(get, one+"/deliveries/{delivery_id}", "getWebhookDelivery", endpoint.Time, onWebhook(h.getDelivery)),
+		),
+		roleFor(accounts.Developer,
+			withURL(session(post, "/v1/developer/webhooks", "createWebhook", endpoint.Body, h.create)),
+			withURL(session(fasthttp.MethodPatch, one, "updateWebhook", endpoint.Body, onWebhook(h.update))),
+			session(fasthttp.MethodDelete, one, "deleteWebhook", endpoint.Time, onWebhook(h.remove)),
+			session(post, one+"/rotate-secret", "rotateWebhookSecret", endpoint.Time, onWebhook(h.rotateSecret)),
+			session(post, one+"/test", "testWebhook", endpoint.Time, onWebhook(h.test)),
+			session(post, one+"/recover", "recoverWebhook", endpoint.Body, onWebhook(h.recover)),
+			session(post, one+"/deliveries/{delivery_id}/redeliver", "redeliverWebhookDelivery", endpoint.Time, onWebhook(h.redeliver)),
+		)...)
 }
 
 // withURL returns a route whose body has the URL and the description of a webhook.
@@ -158,12 +162,9 @@ func (h *webhookHandlers) test(ctx context.Context, r *endpoint.Request, id uuid
 
 // listDeliveries lists the deliveries to an endpoint, newest first.
 func (h *webhookHandlers) listDeliveries(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
-	limit, before, query := defaultDeliveryPage, uuid.NullUUID{}, r.Query()
+	limit, query := defaultDeliveryPage, r.Query()
 	query.Integer("limit", &limit, 1, webhooks.MaxDeliveryPage)
-	query.Match("before", "must be a UUID", func(text string) bool {
-		before.UUID, before.Valid = codec.ParseUUID(text)
-		return before.Valid
-	})
+	before := readID(query, "before")
 	if err := query.Check(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/apierror"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/keys"
@@ -45,6 +46,7 @@ type Route struct {
 	Path      string // matches as it was sent; {exam_key} and its like match one segment
 	Operation string // the operationId of the contract, in metrics, logs and traces
 	Access    Access
+	Role      accounts.Role // that a session needs in its account; empty: a session without an account passes too
 	Needs     Needs
 	MaxBody   int  // bytes of the request's body; 0 means DefaultMaxBody
 	Reserves  bool // Handle calls Request.Reserve

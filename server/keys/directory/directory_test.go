@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -57,7 +56,7 @@ func store(pool *pgxpool.Pool) *keys.Store { return keys.NewStore(pool, unconfir
 
 func create(t testing.TB, pool *pgxpool.Pool, account string) keys.CreatedKey {
 	t.Helper()
-	issued, err := store(pool).Create(t.Context(), keys.NewKey{Account: account})
+	issued, err := store(pool).CreateFor(t.Context(), account, keys.NewKey{})
 	check.NoError(t, err)
 	return issued
 }
@@ -106,9 +105,9 @@ func TestEveryPodKnowsAChangeWhenItIsConfirmed(t *testing.T) {
 		}
 		wantStatus(t, d, fresh, directory.Live)
 	}
-	successor, err := store(pool).Rotate(t.Context(), uuid.Nil, fresh.Prefix, time.Hour)
+	successor, err := store(pool).Rotate(t.Context(), fresh.AccountID, fresh.Prefix, time.Hour)
 	check.NoError(t, err)
-	check.NoError(t, store(pool).Revoke(t.Context(), uuid.Nil, old.Prefix))
+	check.NoError(t, store(pool).RevokeAny(t.Context(), old.Prefix))
 	confirm(t, pool, keys.Restriction)
 	for _, d := range pods {
 		wantStatus(t, d, old, directory.Unknown)
@@ -163,7 +162,7 @@ func TestKeyExpiresByTheClockOfPostgreSQL(t *testing.T) {
 	c.Pass(-time.Hour) // the pod's wall clock is wrong
 	d, _ := start(t, pool, directory.Config{Clock: c.Read})
 	at := time.Now().Add(time.Hour)
-	key, err := store(pool).Create(t.Context(), keys.NewKey{Account: "acme", ExpiresAt: &at})
+	key, err := store(pool).CreateFor(t.Context(), "acme", keys.NewKey{ExpiresAt: &at})
 	check.NoError(t, err)
 	confirm(t, pool, keys.Addition)
 	wantStatus(t, d, key, directory.Live)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -20,7 +21,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 
 type AppendRecordParams struct {
 	ID        uuid.UUID
-	AccountID uuid.UUID
+	AccountID uuid.NullUUID
 	ActorKind string
 	Actor     string
 	Action    string
@@ -43,4 +44,112 @@ func (q *Queries) AppendRecord(ctx context.Context, arg AppendRecordParams) erro
 		arg.Detail,
 	)
 	return err
+}
+
+const pageOfAction = `-- name: PageOfAction :many
+SELECT id, at, actor_kind, actor, action, target, request_id FROM audit_log
+WHERE account_id = $1::uuid AND action = $2 AND id < $3
+ORDER BY id DESC LIMIT $4
+`
+
+type PageOfActionParams struct {
+	AccountID uuid.UUID
+	Action    string
+	Before    uuid.UUID
+	Page      int32
+}
+
+type PageOfActionRow struct {
+	ID        uuid.UUID
+	At        time.Time
+	ActorKind string
+	Actor     string
+	Action    string
+	Target    string
+	RequestID string
+}
+
+// The same of one action.
+func (q *Queries) PageOfAction(ctx context.Context, arg PageOfActionParams) ([]PageOfActionRow, error) {
+	rows, err := q.db.Query(ctx, pageOfAction,
+		arg.AccountID,
+		arg.Action,
+		arg.Before,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageOfActionRow
+	for rows.Next() {
+		var i PageOfActionRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.Actor,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const pageOfRecords = `-- name: PageOfRecords :many
+SELECT id, at, actor_kind, actor, action, target, request_id FROM audit_log
+WHERE account_id = $1::uuid AND id < $2
+ORDER BY id DESC LIMIT $3
+`
+
+type PageOfRecordsParams struct {
+	AccountID uuid.UUID
+	Before    uuid.UUID
+	Page      int32
+}
+
+type PageOfRecordsRow struct {
+	ID        uuid.UUID
+	At        time.Time
+	ActorKind string
+	Actor     string
+	Action    string
+	Target    string
+	RequestID string
+}
+
+// An account's records from before an id on, the newest first.
+func (q *Queries) PageOfRecords(ctx context.Context, arg PageOfRecordsParams) ([]PageOfRecordsRow, error) {
+	rows, err := q.db.Query(ctx, pageOfRecords, arg.AccountID, arg.Before, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PageOfRecordsRow
+	for rows.Next() {
+		var i PageOfRecordsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.At,
+			&i.ActorKind,
+			&i.Actor,
+			&i.Action,
+			&i.Target,
+			&i.RequestID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -128,25 +128,6 @@ func (q *Queries) DropLostPods(ctx context.Context, ids []uuid.UUID) error {
 	return err
 }
 
-const ensureAccount = `-- name: EnsureAccount :one
-INSERT INTO accounts (id, name) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET name = excluded.name
-RETURNING id
-`
-
-type EnsureAccountParams struct {
-	ID   uuid.UUID
-	Name string
-}
-
-// The account of that name, created if there is none. The no-op update makes RETURNING answer in both cases.
-func (q *Queries) EnsureAccount(ctx context.Context, arg EnsureAccountParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, ensureAccount, arg.ID, arg.Name)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
-}
-
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -204,15 +185,21 @@ func (q *Queries) KeyOfAccount(ctx context.Context, arg KeyOfAccountParams) (Key
 	return i, err
 }
 
-const lockAccount = `-- name: LockAccount :exec
-SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE
+const lockAccount = `-- name: LockAccount :one
+SELECT name, key_limit FROM accounts WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Transactions that add a key to an account wait for each other (EnsureAccount takes the same lock), so no key exceeds a
-// limit.
-func (q *Queries) LockAccount(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, lockAccount, id)
-	return err
+type LockAccountRow struct {
+	Name     string
+	KeyLimit int32
+}
+
+// Transactions that add a key to an account wait for each other, so no key exceeds a limit.
+func (q *Queries) LockAccount(ctx context.Context, id uuid.UUID) (LockAccountRow, error) {
+	row := q.db.QueryRow(ctx, lockAccount, id)
+	var i LockAccountRow
+	err := row.Scan(&i.Name, &i.KeyLimit)
+	return i, err
 }
 
 const lockKey = `-- name: LockKey :one

@@ -13,12 +13,15 @@ CREATE TABLE rate_tiers (
 );
 INSERT INTO rate_tiers (name, requests, period_seconds, burst) VALUES ('default', 120, 60, 120);
 
+-- Owned by server/accounts.
 CREATE TABLE accounts (
     id         uuid PRIMARY KEY,
     -- In NFC and without a blank at its ends, so that texts that look the same are one account.
     name       text NOT NULL UNIQUE CHECK (name <> '' AND name IS NFC NORMALIZED
                AND name !~ '^[\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]'
                AND name !~ '[\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$'),
+    -- How many active keys its members can create.
+    key_limit  integer NOT NULL DEFAULT 1000 CHECK (key_limit >= 0),
     created_at timestamptz NOT NULL DEFAULT now()
 );
 

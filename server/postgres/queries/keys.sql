@@ -1,13 +1,6 @@
--- name: EnsureAccount :one
--- The account of that name, created if there is none. The no-op update makes RETURNING answer in both cases.
-INSERT INTO accounts (id, name) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET name = excluded.name
-RETURNING id;
-
--- name: LockAccount :exec
--- Transactions that add a key to an account wait for each other (EnsureAccount takes the same lock), so no key exceeds a
--- limit.
-SELECT FROM accounts WHERE id = $1 FOR NO KEY UPDATE;
+-- name: LockAccount :one
+-- Transactions that add a key to an account wait for each other, so no key exceeds a limit.
+SELECT name, key_limit FROM accounts WHERE id = $1 FOR NO KEY UPDATE;
 
 -- name: CountActiveKeys :one
 -- The number of an account's keys that are neither revoked nor expired, or only of those that have a successor. Two ranges

@@ -1,12 +1,3 @@
--- name: AccountOfIdentity :one
-SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2;
-
--- name: LinkIdentity :one
--- The first sign-in wins; a second at the same time gets the first one's account.
-INSERT INTO account_identities (issuer, subject, account_id) VALUES ($1, $2, $3)
-ON CONFLICT (issuer, subject) DO UPDATE SET issuer = excluded.issuer
-RETURNING account_id;
-
 -- name: SignInUsed :one
 -- Reports whether a sign-in was completed. It fails where the table cannot be written, for example on a standby.
 SELECT EXISTS (SELECT FROM used_sign_ins u WHERE u.hash = $1 FOR UPDATE) AS used;
@@ -17,7 +8,7 @@ INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTH
 
 -- name: InsertSession :exec
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
-VALUES (@hash, @account_id, @issuer, @subject, @email, @now, @now, @expires_at);
+VALUES (@hash, sqlc.narg('account_id'), @issuer, @subject, @email, @now, @now, @expires_at);
 
 -- name: ExpiredSessions :many
 SELECT hash FROM sessions WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
@@ -34,15 +25,30 @@ SELECT hash FROM used_sign_ins WHERE expires_at <= @now ORDER BY expires_at LIMI
 DELETE FROM used_sign_ins WHERE hash IN (SELECT u.hash FROM used_sign_ins u WHERE u.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
 
 -- name: LookUpSession :one
-SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at
-FROM sessions s JOIN accounts a ON a.id = s.account_id
-WHERE s.hash = $1 AND s.expires_at > @now AND s.last_used_at > @used_after;
+-- A session with the person's role in its account. Both are empty if the person has chosen no account.
+SELECT s.account_id, coalesce(a.name, '')::text AS account, coalesce(m.role, '')::text AS role, s.issuer, s.subject, s.email, s.created_at,
+       s.last_used_at
+FROM sessions s
+LEFT JOIN account_members m ON m.account_id = s.account_id AND m.issuer = s.issuer AND m.subject = s.subject
+LEFT JOIN accounts a ON a.id = m.account_id
+WHERE s.hash = @hash AND s.issuer = @issuer AND s.expires_at > @now AND s.last_used_at > @used_after;
 
 -- name: TouchSession :one
 UPDATE sessions SET last_used_at = greatest(last_used_at, @now) WHERE hash = $1 RETURNING hash;
 
+-- name: MoveSession :exec
+-- The foreign key refuses an account whose member the person is not.
+UPDATE sessions SET account_id = @account_id::uuid WHERE hash = @hash;
+
+-- name: SessionsOf :many
+-- The sessions of a person, the newest first.
+SELECT s.hash, coalesce(a.name, '')::text AS account, s.created_at, s.last_used_at
+FROM sessions s LEFT JOIN accounts a ON a.id = s.account_id
+WHERE s.issuer = @issuer AND s.subject = @subject AND s.expires_at > @now AND s.last_used_at > @used_after
+ORDER BY s.created_at DESC, s.hash LIMIT @page;
+
 -- name: DeleteSession :exec
 DELETE FROM sessions WHERE hash = $1;
 
--- name: DeleteSessionsOfAccount :exec
-DELETE FROM sessions WHERE account_id = $1;
+-- name: DeleteSessionsOf :exec
+DELETE FROM sessions WHERE issuer = $1 AND subject = $2;

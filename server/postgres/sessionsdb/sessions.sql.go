@@ -12,22 +12,6 @@ import (
 	"github.com/google/uuid"
 )
 
-const accountOfIdentity = `-- name: AccountOfIdentity :one
-SELECT account_id FROM account_identities WHERE issuer = $1 AND subject = $2
-`
-
-type AccountOfIdentityParams struct {
-	Issuer  string
-	Subject string
-}
-
-func (q *Queries) AccountOfIdentity(ctx context.Context, arg AccountOfIdentityParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, accountOfIdentity, arg.Issuer, arg.Subject)
-	var account_id uuid.UUID
-	err := row.Scan(&account_id)
-	return account_id, err
-}
-
 const deleteSession = `-- name: DeleteSession :exec
 DELETE FROM sessions WHERE hash = $1
 `
@@ -37,12 +21,17 @@ func (q *Queries) DeleteSession(ctx context.Context, hash []byte) error {
 	return err
 }
 
-const deleteSessionsOfAccount = `-- name: DeleteSessionsOfAccount :exec
-DELETE FROM sessions WHERE account_id = $1
+const deleteSessionsOf = `-- name: DeleteSessionsOf :exec
+DELETE FROM sessions WHERE issuer = $1 AND subject = $2
 `
 
-func (q *Queries) DeleteSessionsOfAccount(ctx context.Context, accountID uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteSessionsOfAccount, accountID)
+type DeleteSessionsOfParams struct {
+	Issuer  string
+	Subject string
+}
+
+func (q *Queries) DeleteSessionsOf(ctx context.Context, arg DeleteSessionsOfParams) error {
+	_, err := q.db.Exec(ctx, deleteSessionsOf, arg.Issuer, arg.Subject)
 	return err
 }
 
@@ -131,7 +120,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $6, $7)
 
 type InsertSessionParams struct {
 	Hash      []byte
-	AccountID uuid.UUID
+	AccountID uuid.NullUUID
 	Issuer    string
 	Subject   string
 	Email     string
@@ -152,41 +141,26 @@ func (q *Queries) InsertSession(ctx context.Context, arg InsertSessionParams) er
 	return err
 }
 
-const linkIdentity = `-- name: LinkIdentity :one
-INSERT INTO account_identities (issuer, subject, account_id) VALUES ($1, $2, $3)
-ON CONFLICT (issuer, subject) DO UPDATE SET issuer = excluded.issuer
-RETURNING account_id
-`
-
-type LinkIdentityParams struct {
-	Issuer    string
-	Subject   string
-	AccountID uuid.UUID
-}
-
-// The first sign-in wins; a second at the same time gets the first one's account.
-func (q *Queries) LinkIdentity(ctx context.Context, arg LinkIdentityParams) (uuid.UUID, error) {
-	row := q.db.QueryRow(ctx, linkIdentity, arg.Issuer, arg.Subject, arg.AccountID)
-	var account_id uuid.UUID
-	err := row.Scan(&account_id)
-	return account_id, err
-}
-
 const lookUpSession = `-- name: LookUpSession :one
-SELECT s.account_id, a.name AS account, s.issuer, s.subject, s.email, s.created_at, s.last_used_at
-FROM sessions s JOIN accounts a ON a.id = s.account_id
-WHERE s.hash = $1 AND s.expires_at > $2 AND s.last_used_at > $3
+SELECT s.account_id, coalesce(a.name, '')::text AS account, coalesce(m.role, '')::text AS role, s.issuer, s.subject, s.email, s.created_at,
+       s.last_used_at
+FROM sessions s
+LEFT JOIN account_members m ON m.account_id = s.account_id AND m.issuer = s.issuer AND m.subject = s.subject
+LEFT JOIN accounts a ON a.id = m.account_id
+WHERE s.hash = $1 AND s.issuer = $2 AND s.expires_at > $3 AND s.last_used_at > $4
 `
 
 type LookUpSessionParams struct {
 	Hash      []byte
+	Issuer    string
 	Now       time.Time
 	UsedAfter time.Time
 }
 
 type LookUpSessionRow struct {
-	AccountID  uuid.UUID
+	AccountID  uuid.NullUUID
 	Account    string
+	Role       string
 	Issuer     string
 	Subject    string
 	Email      string
@@ -194,12 +168,19 @@ type LookUpSessionRow struct {
 	LastUsedAt time.Time
 }
 
+// A session with the person's role in its account. Both are empty if the person has chosen no account.
 func (q *Queries) LookUpSession(ctx context.Context, arg LookUpSessionParams) (LookUpSessionRow, error) {
-	row := q.db.QueryRow(ctx, lookUpSession, arg.Hash, arg.Now, arg.UsedAfter)
+	row := q.db.QueryRow(ctx, lookUpSession,
+		arg.Hash,
+		arg.Issuer,
+		arg.Now,
+		arg.UsedAfter,
+	)
 	var i LookUpSessionRow
 	err := row.Scan(
 		&i.AccountID,
 		&i.Account,
+		&i.Role,
 		&i.Issuer,
 		&i.Subject,
 		&i.Email,
@@ -207,6 +188,75 @@ func (q *Queries) LookUpSession(ctx context.Context, arg LookUpSessionParams) (L
 		&i.LastUsedAt,
 	)
 	return i, err
+}
+
+const moveSession = `-- name: MoveSession :exec
+UPDATE sessions SET account_id = $1::uuid WHERE hash = $2
+`
+
+type MoveSessionParams struct {
+	AccountID uuid.UUID
+	Hash      []byte
+}
+
+// The foreign key refuses an account whose member the person is not.
+func (q *Queries) MoveSession(ctx context.Context, arg MoveSessionParams) error {
+	_, err := q.db.Exec(ctx, moveSession, arg.AccountID, arg.Hash)
+	return err
+}
+
+const sessionsOf = `-- name: SessionsOf :many
+SELECT s.hash, coalesce(a.name, '')::text AS account, s.created_at, s.last_used_at
+FROM sessions s LEFT JOIN accounts a ON a.id = s.account_id
+WHERE s.issuer = $1 AND s.subject = $2 AND s.expires_at > $3 AND s.last_used_at > $4
+ORDER BY s.created_at DESC, s.hash LIMIT $5
+`
+
+type SessionsOfParams struct {
+	Issuer    string
+	Subject   string
+	Now       time.Time
+	UsedAfter time.Time
+	Page      int32
+}
+
+type SessionsOfRow struct {
+	Hash       []byte
+	Account    string
+	CreatedAt  time.Time
+	LastUsedAt time.Time
+}
+
+// The sessions of a person, the newest first.
+func (q *Queries) SessionsOf(ctx context.Context, arg SessionsOfParams) ([]SessionsOfRow, error) {
+	rows, err := q.db.Query(ctx, sessionsOf,
+		arg.Issuer,
+		arg.Subject,
+		arg.Now,
+		arg.UsedAfter,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SessionsOfRow
+	for rows.Next() {
+		var i SessionsOfRow
+		if err := rows.Scan(
+			&i.Hash,
+			&i.Account,
+			&i.CreatedAt,
+			&i.LastUsedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const signInUsed = `-- name: SignInUsed :one

@@ -19,7 +19,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/audit"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
@@ -58,6 +60,8 @@ type API struct {
 	Redis redis.UniversalClient
 	// Ahead is how far the sessions' clock is ahead, in nanoseconds.
 	Ahead *atomic.Int64
+	// NoPersonalAccounts makes Developer refuse persons without an account.
+	NoPersonalAccounts bool
 	// Key belongs to an account with a limit that no test reaches.
 	Key string
 	// Stop ends Serve and returns its error.
@@ -150,7 +154,7 @@ func (a *API) NewKey(name string, tier keys.TierSpec) string {
 	a.t.Helper()
 	tier.Name, tier.Accounts = name, []string{name}
 	check.NoError(a.t, a.Keys.ApplyTier(a.t.Context(), tier))
-	issued, err := a.Keys.Create(a.t.Context(), keys.NewKey{Account: name, Name: "test"})
+	issued, err := a.Keys.CreateFor(a.t.Context(), name, keys.NewKey{Name: "test"})
 	check.NoError(a.t, err)
 	return issued.Key
 }
@@ -161,12 +165,14 @@ func (a *API) Developer(provider sessions.Provider) *developer.Deps {
 	a.t.Helper()
 	provider.Timeout = cmp.Or(provider.Timeout, testkit.Patience)
 	provider.UserInfoTimeout = cmp.Or(provider.UserInfoTimeout, testkit.Patience)
-	store := sessions.NewStore(a.Pool, bytes.Repeat([]byte{2}, 32), SessionIdle, SessionLifetime, func() time.Time {
-		return time.Now().Add(time.Duration(a.Ahead.Load()))
+	secret, now := bytes.Repeat([]byte{2}, 32), func() time.Time { return time.Now().Add(time.Duration(a.Ahead.Load())) }
+	store := sessions.NewStore(a.Pool, sessions.Config{
+		Secret: secret, Issuer: provider.Issuer, Idle: SessionIdle, Lifetime: SessionLifetime, Now: now,
 	})
+	people := accounts.NewStore(a.Pool, !a.NoPersonalAccounts, now)
 	return &developer.Deps{
-		SignIn:   sessions.NewSignIn(provider, bytes.Repeat([]byte{2}, 32), a.Keys, store),
-		Sessions: store, Keys: a.Keys, Usage: usage.NewStore(a.Pool),
+		SignIn:   sessions.NewSignIn(provider, secret, people, store),
+		Sessions: store, Accounts: people, Audit: audit.NewLog(a.Pool), Keys: a.Keys, Usage: usage.NewStore(a.Pool),
 		Webhooks:    webhooks.NewEndpoints(a.Pool, Keyring(a.t), webhooks.NewAddressPolicy(nil)),
 		Deliveries:  webhooks.NewDeliveries(a.Pool, func(uuid.UUID) {}),
 		Environment: "sandbox", SessionLifetime: SessionLifetime, Now: time.Now,

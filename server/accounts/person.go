@@ -1,0 +1,237 @@
+package accounts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/server/audit"
+	"examprep.dev/server/postgres/accountsdb"
+)
+
+// maxOffers is how many invitations [Store.Offers] returns, the oldest first.
+const maxOffers = 100
+
+// Store is what persons do with accounts.
+type Store struct {
+	db      *pgxpool.Pool
+	queries *accountsdb.Queries
+	// personal reports whether a person without an account gets one.
+	personal bool
+	now      func() time.Time
+}
+
+// NewStore returns a store on db. personal: a person without an account gets one. now is the clock of invitations.
+func NewStore(db *pgxpool.Pool, personal bool, now func() time.Time) *Store {
+	return &Store{db: db, queries: accountsdb.New(db), personal: personal, now: now}
+}
+
+// Membership is an account of a person.
+type Membership struct {
+	Account uuid.UUID
+	Name    string // the account's
+	Role    Role
+}
+
+// Offer is an invitation as the invited person sees it.
+type Offer struct {
+	ID        uuid.UUID
+	Account   string // the account's name
+	Role      Role
+	Inviter   string // the inviter's address, or the Creator's name where it has none
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// Enter returns the account that a person works in after a sign-in: the last one that the person chose. A person without an account gets
+// a new one, or a [*NoAccountError] where persons get none. A person without an account who has an open invitation gets none yet
+// (an invalid id), and decides first. db is the transaction of the sign-in.
+func (s *Store) Enter(ctx context.Context, db accountsdb.DBTX, person Person) (uuid.NullUUID, error) {
+	q, none := accountsdb.New(db), uuid.NullUUID{}
+	if err := q.LockPerson(ctx, person.Name()); err != nil {
+		return none, fmt.Errorf("lock person: %w", err)
+	}
+	if err := q.SetEmail(ctx, accountsdb.SetEmailParams{Issuer: person.Issuer, Subject: person.Subject, Email: person.Email}); err != nil {
+		return none, fmt.Errorf("set email: %w", err)
+	}
+	known, err := memberships(ctx, q, person)
+	if err != nil {
+		return none, err
+	}
+	if len(known) > 0 {
+		return uuid.NullUUID{UUID: known[0].Account, Valid: true}, nil
+	}
+	offers, err := s.offers(ctx, q, person)
+	if err != nil || len(offers) > 0 {
+		return none, err
+	}
+	id, err := s.found(ctx, q, db, person)
+	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
+}
+
+// Found gives a person without an account one of its own, or a [*NoAccountError] where persons get none. A person who has one gets a
+// [*ConflictError].
+func (s *Store) Found(ctx context.Context, person Person) (id uuid.UUID, err error) {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		q := s.queries.WithTx(tx)
+		if err := q.LockPerson(ctx, person.Name()); err != nil {
+			return fmt.Errorf("lock person: %w", err)
+		}
+		known, err := memberships(ctx, q, person)
+		if err != nil {
+			return err
+		}
+		if len(known) > 0 {
+			return &ConflictError{Detail: "You are a member of an account already."}
+		}
+		id, err = s.found(ctx, q, tx, person)
+		return err
+	})
+	return id, err
+}
+
+func (s *Store) found(ctx context.Context, q *accountsdb.Queries, db accountsdb.DBTX, person Person) (uuid.UUID, error) {
+	if !s.personal {
+		return uuid.Nil, &NoAccountError{}
+	}
+	id, err := addPersonal(ctx, q, person)
+	if err != nil {
+		return id, err
+	}
+	member := Member{ID: uuid.Must(uuid.NewV7()), Person: person, Role: Owner, CreatedBy: person.Name()}
+	if err := s.addMember(ctx, q, id, member); err != nil {
+		return id, err
+	}
+	return id, audit.Record(ctx, db, audit.Entry{Account: id, Action: audit.AccountCreate, Target: member.ID.String()})
+}
+
+// Memberships returns the accounts of a person, the last that the person chose first.
+func (s *Store) Memberships(ctx context.Context, person Person) ([]Membership, error) {
+	return memberships(ctx, s.queries, person)
+}
+
+func memberships(ctx context.Context, q *accountsdb.Queries, person Person) ([]Membership, error) {
+	rows, err := q.MembershipsOf(ctx, accountsdb.MembershipsOfParams{Issuer: person.Issuer, Subject: person.Subject})
+	if err != nil {
+		return nil, fmt.Errorf("read memberships: %w", err)
+	}
+	found := make([]Membership, len(rows))
+	for i, row := range rows {
+		found[i] = Membership{Account: row.AccountID, Name: row.Account, Role: Role(row.Role)}
+	}
+	return found, nil
+}
+
+// Choose notes that a person works in an account from now on. It returns a [*NotFoundError] unless the person is a member. db is the
+// transaction that moves the session.
+func (s *Store) Choose(ctx context.Context, db accountsdb.DBTX, person Person, account uuid.UUID) error {
+	chosen, err := accountsdb.New(db).ChooseMembership(ctx, accountsdb.ChooseMembershipParams{
+		AccountID: account, Issuer: person.Issuer, Subject: person.Subject, Now: s.now(),
+	})
+	if err != nil {
+		return fmt.Errorf("choose account: %w", err)
+	}
+	if chosen == 0 {
+		return &NotFoundError{}
+	}
+	return nil
+}
+
+// Offers returns the open invitations of a person's address, the oldest first.
+func (s *Store) Offers(ctx context.Context, person Person) ([]Offer, error) {
+	return s.offers(ctx, s.queries, person)
+}
+
+func (s *Store) offers(ctx context.Context, q *accountsdb.Queries, person Person) ([]Offer, error) {
+	email, err := foldEmail(person.Email)
+	if err != nil {
+		return nil, nil //nolint:nilerr // no invitation names such an address, or none
+	}
+	rows, err := q.InvitationsFor(ctx, accountsdb.InvitationsForParams{Email: email, Now: s.now(), Page: maxOffers})
+	if err != nil {
+		return nil, fmt.Errorf("read invitations: %w", err)
+	}
+	found := make([]Offer, len(rows))
+	for i, row := range rows {
+		found[i] = Offer{
+			ID: row.ID, Account: row.Account, Role: Role(row.Role), Inviter: row.Inviter, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
+		}
+		if found[i].Inviter == "" {
+			found[i].Inviter = Creator(row.CreatedBy)
+		}
+	}
+	return found, nil
+}
+
+// Accept makes a person a member of the account that an open invitation of the person's address names, and returns the account. It
+// returns a [*NotFoundError] if there is no such invitation, and a [*ConflictError] if the person is a member already.
+func (s *Store) Accept(ctx context.Context, person Person, invitation uuid.UUID) (account uuid.UUID, err error) {
+	err = s.answer(ctx, person, invitation, func(q *accountsdb.Queries, people *People, offered Invitation) (audit.Entry, error) {
+		switch {
+		case people.member(person) != nil:
+			return audit.Entry{}, &ConflictError{Detail: "You are a member of this account already."}
+		case len(people.Members) == 0 && offered.Role != Owner:
+			return audit.Entry{}, errFirstIsOwner()
+		}
+		account = people.account
+		member := Member{ID: uuid.Must(uuid.NewV7()), Person: person, Role: offered.Role, CreatedBy: offered.CreatedBy}
+		detail := map[string]any{"member": member.ID, "role": offered.Role}
+		return audit.Entry{Action: audit.InvitationAccept, Detail: detail}, s.addMember(ctx, q, account, member)
+	})
+	return account, err
+}
+
+// Decline ends an open invitation of a person's address, or returns a [*NotFoundError].
+func (s *Store) Decline(ctx context.Context, person Person, invitation uuid.UUID) error {
+	return s.answer(ctx, person, invitation, func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error) {
+		return audit.Entry{Action: audit.InvitationDecline}, nil
+	})
+}
+
+// answer ends an invitation of the person's address as do says.
+func (s *Store) answer(
+	ctx context.Context, person Person, id uuid.UUID, do func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error),
+) error {
+	email, err := foldEmail(person.Email)
+	if err != nil {
+		return &NotFoundError{} // no invitation names such an address, or none
+	}
+	account, err := s.queries.InvitationFor(ctx, accountsdb.InvitationForParams{ID: id, Email: email, Now: s.now()})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &NotFoundError{}
+	}
+	if err != nil {
+		return fmt.Errorf("read invitation: %w", err)
+	}
+	return s.change(ctx, account, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
+		offered := people.invitation(id) // it may have ended since
+		if offered == nil || offered.Email != email {
+			return audit.Entry{}, &NotFoundError{}
+		}
+		entry, err := do(q, people, *offered)
+		if err != nil {
+			return entry, err
+		}
+		entry.Target = id.String()
+		return entry, q.DeleteInvitations(ctx, []uuid.UUID{id})
+	})
+}
+
+func (s *Store) addMember(ctx context.Context, q *accountsdb.Queries, account uuid.UUID, member Member) error {
+	added, err := q.InsertMember(ctx, accountsdb.InsertMemberParams{
+		ID: member.ID, AccountID: account, Issuer: member.Issuer, Subject: member.Subject, Email: member.Email, Role: string(member.Role),
+		CreatedBy: member.CreatedBy, Now: s.now(),
+	})
+	if err != nil {
+		return fmt.Errorf("add member: %w", err)
+	}
+	if added == 0 {
+		return &ConflictError{Detail: "The person is a member of this account already."}
+	}
+	return nil
+}

@@ -197,9 +197,12 @@ func TestAPersonWorksInTheAccountThatItChoseLast(t *testing.T) {
 	}
 	expectEntered(other)
 	f.pass(time.Minute)
-	check.NoError(t, f.Choose(t.Context(), f.pool, ada, own))
+	choose := func(who accounts.Person) error {
+		return pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) error { return f.Choose(t.Context(), tx, who, own) })
+	}
+	check.NoError(t, choose(ada))
 	expectEntered(own)
-	expect[*accounts.NotFoundError](t, "an account of others", f.Choose(t.Context(), f.pool, bob, own))
+	expect[*accounts.NotFoundError](t, "an account of others", choose(bob))
 	found, err := f.Memberships(t.Context(), ada)
 	check.NoError(t, err)
 	if len(found) != 2 || found[0].Account != own || found[1].Role != accounts.Viewer || found[1].Name != bob.Name() {

@@ -50,9 +50,9 @@ type Offer struct {
 
 // Enter returns the account that a person works in after a sign-in: the last one that the person chose. A person without an account gets
 // a new one, or a [*NoAccountError] where persons get none. A person without an account who has an open invitation gets none yet
-// (an invalid id), and decides first. db is the transaction of the sign-in.
-func (s *Store) Enter(ctx context.Context, db accountsdb.DBTX, person Person) (uuid.NullUUID, error) {
-	q, none := accountsdb.New(db), uuid.NullUUID{}
+// (an invalid id), and decides first. tx is the transaction of the sign-in.
+func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullUUID, error) {
+	q, none := s.queries.WithTx(tx), uuid.NullUUID{}
 	if err := q.LockPerson(ctx, person.Name()); err != nil {
 		return none, fmt.Errorf("lock person: %w", err)
 	}
@@ -70,7 +70,7 @@ func (s *Store) Enter(ctx context.Context, db accountsdb.DBTX, person Person) (u
 	if err != nil || len(offers) > 0 {
 		return none, err
 	}
-	id, err := s.found(ctx, q, db, person)
+	id, err := s.found(ctx, q, tx, person)
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
@@ -95,7 +95,7 @@ func (s *Store) Found(ctx context.Context, person Person) (id uuid.UUID, err err
 	return id, err
 }
 
-func (s *Store) found(ctx context.Context, q *accountsdb.Queries, db accountsdb.DBTX, person Person) (uuid.UUID, error) {
+func (s *Store) found(ctx context.Context, q *accountsdb.Queries, tx pgx.Tx, person Person) (uuid.UUID, error) {
 	if !s.personal {
 		return uuid.Nil, &NoAccountError{}
 	}
@@ -107,7 +107,7 @@ func (s *Store) found(ctx context.Context, q *accountsdb.Queries, db accountsdb.
 	if err := s.addMember(ctx, q, id, member); err != nil {
 		return id, err
 	}
-	return id, audit.Record(ctx, db, audit.Entry{Account: id, Action: audit.AccountCreate, Target: member.ID.String()})
+	return id, audit.Record(ctx, tx, audit.Entry{Account: id, Action: audit.AccountCreate, Target: member.ID.String()})
 }
 
 // Memberships returns the accounts of a person, the last that the person chose first.
@@ -127,10 +127,10 @@ func memberships(ctx context.Context, q *accountsdb.Queries, person Person) ([]M
 	return found, nil
 }
 
-// Choose notes that a person works in an account from now on. It returns a [*NotFoundError] unless the person is a member. db is the
+// Choose notes that a person works in an account from now on. It returns a [*NotFoundError] unless the person is a member. tx is the
 // transaction that moves the session.
-func (s *Store) Choose(ctx context.Context, db accountsdb.DBTX, person Person, account uuid.UUID) error {
-	chosen, err := accountsdb.New(db).ChooseMembership(ctx, accountsdb.ChooseMembershipParams{
+func (s *Store) Choose(ctx context.Context, tx pgx.Tx, person Person, account uuid.UUID) error {
+	chosen, err := s.queries.WithTx(tx).ChooseMembership(ctx, accountsdb.ChooseMembershipParams{
 		AccountID: account, Issuer: person.Issuer, Subject: person.Subject, Now: s.now(),
 	})
 	if err != nil {

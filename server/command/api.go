@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/catalog/read"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/httpapi"
@@ -53,7 +54,7 @@ func newAPI(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "api",
 		Short: "Serve the HTTP interface",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.open(cmd, "api", postgres.Options{Full: true}, func(ctx context.Context, p *process) error { return runAPI(ctx, p, &flags) })
 		},
@@ -112,10 +113,10 @@ func (f *apiFlags) parse() (apiSettings, error) {
 		return settings, err
 	}
 	if f.drainDelay+cutTime >= f.shutdownGrace {
-		return settings, &usageError{fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
+		return settings, &cli.UsageError{Err: fmt.Errorf("--drain-delay: leaves nothing of the shutdown grace of %s", f.shutdownGrace)}
 	}
 	if settings.memory, err = f.memory.Divide(memory.Limit()); err != nil {
-		return settings, &usageError{err}
+		return settings, &cli.UsageError{Err: err}
 	}
 	cache := uint64(settings.memory.Cache)
 	settings.cache = read.SnapshotConfig{PaperCacheBytes: cache / 5 * 4, KeyCacheBytes: cache / 5, LoadTimeout: f.program.StoreTimeout}
@@ -126,7 +127,7 @@ func (f *apiFlags) parse() (apiSettings, error) {
 		ReadTimeout: timeout, HandleTimeout: timeout, WriteTimeout: timeout, IdleTimeout: timeout,
 		DrainDelay: f.drainDelay, ShutdownGrace: f.shutdownGrace - f.drainDelay - cutTime,
 	}
-	return settings, require("redis-url", f.redisURL)
+	return settings, cli.Require("redis-url", f.redisURL)
 }
 
 // runAPI wires an API pod. The back parts keep the catalogue and the keys current and write the use of keys; the front
@@ -139,7 +140,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	settings.memory.Log(p.logger)
 	gateClient, err := redisurl.Open(flags.redisURL, flags.program.limiterOptions)
 	if err != nil {
-		return &usageError{err}
+		return &cli.UsageError{Err: err}
 	}
 	defer func() { _ = gateClient.Close() }()
 
@@ -156,7 +157,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	bulkhead := postgres.NewBulkhead(p.registry, p.pool, flags.familyMaxConns)
 	wakeClient, err := redisurl.Open(flags.redisURL, nil)
 	if err != nil {
-		return &usageError{err}
+		return &cli.UsageError{Err: err}
 	}
 	defer func() { _ = wakeClient.Close() }()
 	notifier := webhooks.NewNotifier(wakeClient, p.installation.RedisPrefix(), p.logger)

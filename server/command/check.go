@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	examclient "examprep.dev/api/client"
+	"examprep.dev/server/command/cli"
 )
 
 // checkFlags are what a check of a running installation needs.
@@ -26,9 +27,9 @@ func newCheck() *cobra.Command {
 		Short: "Check a running installation as a client sees it: read an exam, open a paper, submit it",
 		Long: "Opens a real attempt by the key's account and submits it without answers, so it stands in the key's history and " +
 			"is told of by webhooks like any other: keep a key for it. Without a key only what can be seen without one is checked.",
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := require("url", flags.url); err != nil {
+			if err := cli.Require("url", flags.url); err != nil {
 				return err
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), flags.timeout)
@@ -52,7 +53,7 @@ func checkWithoutKey(ctx context.Context, flags *checkFlags, out io.Writer) erro
 	// The client refuses to be made without a key; this one was never issued.
 	stranger, err := examclient.New(flags.url, "none")
 	if err != nil {
-		return &usageError{fmt.Errorf("--url: %w", err)}
+		return &cli.UsageError{Err: fmt.Errorf("--url: %w", err)}
 	}
 	_, err = stranger.ListExams(ctx, "", "")
 	answer, answered := errors.AsType[*examclient.Error](err)
@@ -70,7 +71,7 @@ func checkWithoutKey(ctx context.Context, flags *checkFlags, out io.Writer) erro
 func checkWithKey(ctx context.Context, flags *checkFlags, out io.Writer) error {
 	c, err := examclient.New(flags.url, flags.key)
 	if err != nil {
-		return &usageError{fmt.Errorf("--url: %w", err)}
+		return &cli.UsageError{Err: fmt.Errorf("--url: %w", err)}
 	}
 	exam, paper, err := firstPaper(ctx, c, flags.exam)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"examprep.dev/controllers"
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/postgres"
 )
 
@@ -26,15 +27,15 @@ func newContent() *cobra.Command {
 // report is what the content commands print.
 type report interface{ WriteText(w io.Writer) error }
 
-func (o *output) printReport(w io.Writer, r report) error { return o.print(w, r, r.WriteText) }
+func printReport(out *cli.Output, w io.Writer, r report) error { return out.Print(w, r, r.WriteText) }
 
 func newContentLint() *cobra.Command {
-	var out output
+	var out cli.Output
 	var trusted string
 	cmd := &cobra.Command{
 		Use:   "lint PATH…",
 		Short: "Check YAML offline; every problem with file, line and field",
-		Args:  atLeastOnePath(),
+		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -49,7 +50,7 @@ func newContentLint() *cobra.Command {
 			if problems != nil && !errors.As(problems, &listed) {
 				return problems
 			}
-			if err := out.printReport(cmd.OutOrStdout(), found); err != nil {
+			if err := printReport(&out, cmd.OutOrStdout(), found); err != nil {
 				return err
 			}
 			if listed != nil {
@@ -58,19 +59,19 @@ func newContentLint() *cobra.Command {
 			return nil
 		},
 	}
-	out.register(cmd)
+	out.Register(cmd)
 	trustedVerifiersFlag(cmd, &trusted)
 	return cmd
 }
 
 func newContentDigest() *cobra.Command {
-	var out output
+	var out cli.Output
 	var options manifest.DigestOptions
 	var signing signingFlags
 	cmd := &cobra.Command{
 		Use:   "digest [--write] PATH…",
 		Short: "Print each paper's verification seal, or write it into the files; help to sign it",
-		Args:  atLeastOnePath(),
+		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -84,17 +85,17 @@ func newContentDigest() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return out.printReport(cmd.OutOrStdout(), signed)
+				return printReport(&out, cmd.OutOrStdout(), signed)
 			}
 			seals, err := manifest.Digest(cmd.Context(), bundle, options)
 			if err != nil {
 				return err
 			}
-			return out.printReport(cmd.OutOrStdout(), seals)
+			return printReport(&out, cmd.OutOrStdout(), seals)
 		},
 	}
 	signing.register(cmd)
-	out.register(cmd)
+	out.Register(cmd)
 	cmd.Flags().BoolVar(&options.Write, "write", false, "put the digests into the files, at verification.digest")
 	cmd.Flags().StringVar(&options.By, "by", "", "who verified; empty: what the file says")
 	cmd.Flags().StringVar(&options.At, "at", "", "when, a date or RFC 3339 time; empty: what the file says")
@@ -103,12 +104,12 @@ func newContentDigest() *cobra.Command {
 }
 
 func newContentDiff() *cobra.Command {
-	var out output
+	var out cli.Output
 	var databaseURL string
 	cmd := &cobra.Command{
 		Use:   "diff PATH…",
 		Short: "Show what publishing would change, question by question",
-		Args:  atLeastOnePath(),
+		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -119,22 +120,22 @@ func newContentDiff() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return out.printReport(cmd.OutOrStdout(), diff)
+				return printReport(&out, cmd.OutOrStdout(), diff)
 			})
 		},
 	}
-	out.register(cmd)
-	databaseFlag(cmd, &databaseURL)
+	out.Register(cmd)
+	cli.DatabaseFlag(cmd, &databaseURL)
 	return cmd
 }
 
 func newContentPublish() *cobra.Command {
-	var out output
+	var out cli.Output
 	var databaseURL, environment, clusterName, trusted string
 	cmd := &cobra.Command{
 		Use:   "publish PATH…",
 		Short: "Publish into a database as the operator would, without a cluster",
-		Args:  atLeastOnePath(),
+		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
@@ -147,12 +148,12 @@ func newContentPublish() *cobra.Command {
 			return withPublisher(cmd.Context(), databaseURL, environment, func(publisher *catalog.Publisher) error {
 				publisher = publisher.Trusting(verifiers)
 				published, err := manifest.Publish(cmd.Context(), bundle, publisher, clusterName)
-				return errors.Join(out.printReport(cmd.OutOrStdout(), published), err)
+				return errors.Join(printReport(&out, cmd.OutOrStdout(), published), err)
 			})
 		},
 	}
-	out.register(cmd)
-	databaseFlag(cmd, &databaseURL)
+	out.Register(cmd)
+	cli.DatabaseFlag(cmd, &databaseURL)
 	cmd.Flags().StringVar(&environment, "environment", "", "refuse a database of another environment; empty: the database's own")
 	clusterNameFlag(cmd, &clusterName)
 	trustedVerifiersFlag(cmd, &trusted)
@@ -161,7 +162,7 @@ func newContentPublish() *cobra.Command {
 
 // withPublisher opens a publisher by the rules of the database's environment; a wanted one must be it.
 func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*catalog.Publisher) error) error {
-	if err := require("database-url", databaseURL); err != nil {
+	if err := cli.Require("database-url", databaseURL); err != nil {
 		return err
 	}
 	pool, err := postgres.Open(ctx, databaseURL, postgres.Options{})

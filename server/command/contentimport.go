@@ -7,10 +7,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/command/cli"
 )
 
 func newContentImport() *cobra.Command {
-	var out output
+	var out cli.Output
 	var options manifest.ImportOptions
 	var format, at string
 	cmd := &cobra.Command{
@@ -18,31 +19,31 @@ func newContentImport() *cobra.Command {
 		Short: "Turn neutral JSON Lines into ExamContent YAML and ConfigMaps",
 		Long: "DIR holds exams.json, papers.jsonl and questions.jsonl. Papers too large for one object are split over\n" +
 			"ConfigMaps, none of which is too large for kubectl apply.",
-		Args: exactly(),
+		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "jsonl" {
-				return &usageError{fmt.Errorf("--format: %q is not known; there is jsonl", format)}
+				return &cli.UsageError{Err: fmt.Errorf("--format: %q is not known; there is jsonl", format)}
 			}
-			if err := require("from", options.From); err != nil {
+			if err := cli.Require("from", options.From); err != nil {
 				return err
 			}
-			if err := require("out", options.Out); err != nil {
+			if err := cli.Require("out", options.Out); err != nil {
 				return err
 			}
 			if at != "" {
 				var err error
 				if options.At, err = time.Parse(time.RFC3339, at); err != nil {
-					return &usageError{fmt.Errorf("--at: %w", err)}
+					return &cli.UsageError{Err: fmt.Errorf("--at: %w", err)}
 				}
 			}
 			imported, err := manifest.Import(cmd.Context(), options)
 			if err != nil {
 				return err
 			}
-			return out.printReport(cmd.OutOrStdout(), imported)
+			return printReport(&out, cmd.OutOrStdout(), imported)
 		},
 	}
-	out.register(cmd)
+	out.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&format, "format", "jsonl", "what the input is")
 	flags.StringVar(&options.From, "from", "", "folder to read")

@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -36,9 +37,9 @@ func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 func checkSessionTimes(idle, lifetime time.Duration) error {
 	switch {
 	case idle < time.Second:
-		return &usageError{fmt.Errorf("--session-idle: %s is less than a second", idle)}
+		return &cli.UsageError{Err: fmt.Errorf("--session-idle: %s is less than a second", idle)}
 	case lifetime < idle:
-		return &usageError{fmt.Errorf("--session-lifetime: %s is less than --session-idle, %s", lifetime, idle)}
+		return &cli.UsageError{Err: fmt.Errorf("--session-lifetime: %s is less than --session-idle, %s", lifetime, idle)}
 	}
 	return nil
 }
@@ -53,7 +54,7 @@ func newDeveloper(
 	for flag, value := range map[string]string{
 		"oidc-client-id": flags.provider.ClientID, "oidc-redirect-url": flags.provider.RedirectURL,
 	} {
-		if err := require(flag, value); err != nil {
+		if err := cli.Require(flag, value); err != nil {
 			return nil, err
 		}
 	}

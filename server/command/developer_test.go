@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"examprep.dev/server/command/cli"
 )
 
 func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
@@ -26,8 +28,8 @@ func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
 			flags.provider.Issuer, flags.provider.ClientID, flags.provider.RedirectURL = "https://issuer.example", "c", "https://api.example"
 			flags.encryptionKeys = "not a keyring" // the next setting that is looked at
 			_, err := newDeveloper(nil, flags, nil, nil, nil, nil)
-			if _, ok := errors.AsType[*usageError](err); !ok {
-				t.Fatalf("got %v, want a usageError", err)
+			if _, ok := errors.AsType[*cli.UsageError](err); !ok {
+				t.Fatalf("got %v, want a UsageError", err)
 			}
 			if named := strings.HasPrefix(err.Error(), "--session-"); named != (c.mistake != "") || !strings.HasPrefix(err.Error(), c.mistake) {
 				t.Errorf("got %q, want %q named", err, c.mistake)

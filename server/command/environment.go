@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/telemetry"
 )
 
@@ -27,7 +28,7 @@ func flagVariables(root *cobra.Command) map[string]string {
 	found := map[string]string{}
 	root.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		if flag.Name != "help" && flag.Name != "version" {
-			found[prefixed(flag.Name)] = variable(flag.Name)
+			found[cli.Prefixed(flag.Name)] = cli.Variable(flag.Name)
 		}
 	})
 	for _, child := range root.Commands() {
@@ -46,7 +47,7 @@ func unknownVariables(environment []string, known map[string]string) []string {
 	}
 	var unknown []string
 	for name, value := range set {
-		isOurs := strings.HasPrefix(name, variablePrefix) && !strings.HasPrefix(name, testPrefix)
+		isOurs := strings.HasPrefix(name, cli.VariablePrefix) && !strings.HasPrefix(name, testPrefix)
 		if isOurs && value != "" && known[name] != name && !isServiceLink(name, set) {
 			unknown = append(unknown, name)
 		}

@@ -2,22 +2,16 @@ package command
 
 import (
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/postgres"
 )
-
-func databaseFlag(cmd *cobra.Command, target *string) {
-	cmd.Flags().StringVar(target, "database-url", "", "PostgreSQL, postgres://user:password@host:port/database")
-}
 
 func environmentFlag(cmd *cobra.Command, target *string) {
 	cmd.Flags().StringVar(target, "environment", "", "production or sandbox; must be the database's")
@@ -28,9 +22,9 @@ func parseEnvironment(value string) (postgres.Environment, error) {
 	case postgres.Production, postgres.Sandbox:
 		return env, nil
 	case "":
-		return "", require("environment", value)
+		return "", cli.Require("environment", value)
 	default:
-		return "", &usageError{fmt.Errorf("--environment: %q is neither production nor sandbox", value)}
+		return "", &cli.UsageError{Err: fmt.Errorf("--environment: %q is neither production nor sandbox", value)}
 	}
 }
 
@@ -47,7 +41,7 @@ type processFlags struct {
 }
 
 func (f *processFlags) register(cmd *cobra.Command) {
-	databaseFlag(cmd, &f.databaseURL)
+	cli.DatabaseFlag(cmd, &f.databaseURL)
 	environmentFlag(cmd, &f.environment)
 	flags := cmd.Flags()
 	flags.Int32Var(&f.poolMaxConns, "pool-max-conns", postgres.DefaultMaxConns,
@@ -70,12 +64,12 @@ func namespaceSecretFlag(cmd *cobra.Command, target *string) {
 }
 
 func parseNamespaceSecret(value string) ([]byte, error) {
-	if err := require("namespace-secret", value); err != nil {
+	if err := cli.Require("namespace-secret", value); err != nil {
 		return nil, err
 	}
 	secret, err := base64.StdEncoding.DecodeString(value)
 	if err != nil || len(secret) < 32 {
-		return nil, &usageError{fmt.Errorf("--namespace-secret: not base64 of at least 32 bytes")}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--namespace-secret: not base64 of at least 32 bytes")}
 	}
 	return secret, nil
 }
@@ -89,7 +83,7 @@ func parsePrefixes(flag string, values []string) ([]netip.Prefix, error) {
 	for _, value := range values {
 		prefix, err := netip.ParsePrefix(value)
 		if err != nil {
-			return nil, &usageError{fmt.Errorf("--%s: %w", flag, err)}
+			return nil, &cli.UsageError{Err: fmt.Errorf("--%s: %w", flag, err)}
 		}
 		prefixes = append(prefixes, prefix)
 	}
@@ -100,44 +94,8 @@ func parsePrefixes(flag string, values []string) ([]netip.Prefix, error) {
 func checkTimes(cmd *cobra.Command) (refused error) {
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
 		if time, err := cmd.Flags().GetDuration(flag.Name); err == nil && time < 0 && refused == nil {
-			refused = &usageError{fmt.Errorf("--%s: %s is negative", flag.Name, time)}
+			refused = &cli.UsageError{Err: fmt.Errorf("--%s: %s is negative", flag.Name, time)}
 		}
 	})
 	return refused
-}
-
-// output is how a command prints its result: for people, or as JSON for scripts. It is the value of a flag, so a command with
-// another format does nothing.
-type output struct{ json bool }
-
-func (o *output) register(cmd *cobra.Command) { cmd.Flags().VarP(o, "output", "o", "text or json") }
-
-func (o *output) String() string {
-	if o.json {
-		return "json"
-	}
-	return "text"
-}
-
-// Set reads the flag: text or json.
-func (o *output) Set(format string) error {
-	if format != "text" && format != "json" {
-		return errors.New("it is neither text nor json")
-	}
-	o.json = format == "json"
-	return nil
-}
-
-// Type names the kind of the flag in help texts.
-func (*output) Type() string { return "string" }
-
-// print writes v as JSON, or lets text print it.
-func (o *output) print(w io.Writer, v any, text func(io.Writer) error) error {
-	if !o.json {
-		return text(w)
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/testkit/golden"
 )
 
@@ -22,7 +23,7 @@ func commandLines(cmd *cobra.Command, parents string) []string {
 			name += ",-" + flag.Shorthand
 		}
 		lines = append(lines, fmt.Sprintf("%s%s %s %s %s %q",
-			parents, cmd.Name(), name, variable(flag.Name), flag.Value.Type(), flag.DefValue))
+			parents, cmd.Name(), name, cli.Variable(flag.Name), flag.Value.Type(), flag.DefValue))
 	})
 	for _, child := range cmd.Commands() {
 		lines = append(lines, commandLines(child, parents+cmd.Name()+" ")...)

@@ -19,6 +19,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -97,7 +98,7 @@ func wire(
 	if name != "operator" { // it does not use Redis
 		flags.registerRedis(cmd)
 	}
-	check.NoError(t, fillFromEnvironment(cmd))
+	check.NoError(t, cli.FillFromEnvironment(cmd))
 	opened, ended := make(chan *process, 1), make(chan error, 1)
 	go func() {
 		ended <- flags.open(cmd, name, postgres.Options{}, func(ctx context.Context, p *process) error {

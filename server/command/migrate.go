@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/postgres"
 )
 
@@ -15,13 +16,13 @@ func newMigrate() *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the database to this version's schema and stamp its environment",
 		Long:  "Applies what is missing, forward only. Safe to run twice, and from several pods at once.",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			env, err := parseEnvironment(environment)
 			if err != nil {
 				return err
 			}
-			if err := require("database-url", databaseURL); err != nil {
+			if err := cli.Require("database-url", databaseURL); err != nil {
 				return err
 			}
 			if err := postgres.Migrate(cmd.Context(), databaseURL, env); err != nil {
@@ -38,7 +39,7 @@ func newMigrate() *cobra.Command {
 			return err
 		},
 	}
-	databaseFlag(cmd, &databaseURL)
+	cli.DatabaseFlag(cmd, &databaseURL)
 	environmentFlag(cmd, &environment)
 	cmd.Flags().BoolVar(&replace, "new-installation", false,
 		"give the database another installation id; once for a copy of a database, while no process uses it")

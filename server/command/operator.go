@@ -17,6 +17,7 @@ import (
 	"examprep.dev/controllers"
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -47,7 +48,7 @@ func newOperator(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operator",
 		Short: "Reconcile ExamContent, WebhookEndpoint and RateTier resources into Postgres",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.open(cmd, "operator", postgres.Options{}, func(ctx context.Context, p *process) error { return runOperator(ctx, p, &flags) })
 		},
@@ -84,7 +85,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	shard, err := controllers.ParseShard(flags.shardName, flags.shardSelector)
 	if err != nil {
-		return &usageError{fmt.Errorf("--shard-name, --shard-selector: %w", err)}
+		return &cli.UsageError{Err: fmt.Errorf("--shard-name, --shard-selector: %w", err)}
 	}
 	verifiers, err := openVerifiers(flags.trusted, p.logger)
 	if err != nil {
@@ -92,7 +93,7 @@ func runOperator(ctx context.Context, p *process, flags *operatorFlags) error {
 	}
 	cluster, err := clientcmd.BuildConfigFromFlags("", flags.kubeconfig)
 	if err != nil {
-		return &usageError{fmt.Errorf("--kubeconfig: %w", err)}
+		return &cli.UsageError{Err: fmt.Errorf("--kubeconfig: %w", err)}
 	}
 	klog.SetSlogLogger(p.logger)
 	ctrl.SetLogger(logr.FromSlogHandler(p.logger.Handler()))

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
@@ -50,15 +51,15 @@ func openProcess(ctx context.Context, name string, flags *processFlags, stderr i
 	if err != nil {
 		return nil, err
 	}
-	if err := require("database-url", flags.databaseURL); err != nil {
+	if err := cli.Require("database-url", flags.databaseURL); err != nil {
 		return nil, err
 	}
 	if flags.poolMaxConns < 1 {
-		return nil, &usageError{errors.New("--pool-max-conns: must be at least 1")}
+		return nil, &cli.UsageError{Err: errors.New("--pool-max-conns: must be at least 1")}
 	}
 	logger, err := telemetry.NewLogger(stderr, flags.logLevel)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--log-level: %w", err)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--log-level: %w", err)}
 	}
 	logger = logger.With("process", name)
 	redis.SetLogger(redisLog{logger})

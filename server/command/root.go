@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"examprep.dev/server/command/administration"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/telemetry"
 )
@@ -53,7 +55,7 @@ func (p Program) Execute(args []string, stdin io.Reader, stdout, stderr io.Write
 		return 0
 	}
 	_, _ = fmt.Fprintln(stderr, "examprep:", err)
-	if _, ok := errors.AsType[*usageError](err); ok {
+	if _, ok := errors.AsType[*cli.UsageError](err); ok {
 		return 2
 	}
 	return 1
@@ -69,7 +71,7 @@ func newRoot(program Program) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			err := fillFromEnvironment(cmd)
+			err := cli.FillFromEnvironment(cmd)
 			warnOfUnknownVariables(cmd, os.Environ())
 			if err != nil {
 				return err
@@ -78,34 +80,14 @@ func newRoot(program Program) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return &usageError{fmt.Errorf("unknown command %q", args[0])}
+				return &cli.UsageError{Err: fmt.Errorf("unknown command %q", args[0])}
 			}
 			return cmd.Help()
 		},
 		Args: cobra.ArbitraryArgs,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), newKeys(program.Timings), newAccounts(), newContent(), newCheck())
-	describeVariables(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Err: err} })
+	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), administration.NewKeys(program.Timings), administration.NewAccounts(), newContent(), newCheck())
+	cli.DescribeVariables(root)
 	return root
-}
-
-// exactly returns an argument check that names what is missing.
-func exactly(names ...string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != len(names) {
-			return &usageError{fmt.Errorf("%s takes %d arguments %v, got %d", cmd.CommandPath(), len(names), names, len(args))}
-		}
-		return nil
-	}
-}
-
-// atLeastOne returns an argument check for commands that take a list.
-func atLeastOnePath() cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return &usageError{fmt.Errorf("%s needs at least one PATH", cmd.CommandPath())}
-		}
-		return nil
-	}
 }

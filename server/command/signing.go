@@ -10,6 +10,7 @@ import (
 
 	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/seals"
 )
 
@@ -25,7 +26,7 @@ func openVerifiers(path string, logger *slog.Logger) (catalog.Verifiers, error) 
 	}
 	file, err := seals.Open(path, logger)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--trusted-verifiers: %w", err)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--trusted-verifiers: %w", err)}
 	}
 	return file, nil
 }

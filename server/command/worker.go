@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/attempts"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/redisurl"
@@ -31,7 +32,7 @@ func newWorker(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Deliver webhooks and close attempts whose time is over",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.open(cmd, "worker", postgres.Options{Session: delivery.SessionSettings()},
 				func(ctx context.Context, p *process) error { return runWorker(ctx, p, &flags) })
@@ -50,7 +51,7 @@ func newWorker(program Program) *cobra.Command {
 
 // runWorker wires a worker. Its parts need each other for nothing: they start and stop together.
 func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
-	if err := require("redis-url", flags.redisURL); err != nil {
+	if err := cli.Require("redis-url", flags.redisURL); err != nil {
 		return err
 	}
 	keyring, err := parseKeyring(flags.encryptionKeys)
@@ -58,7 +59,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		return err
 	}
 	if flags.retention < webhooks.MinRetention {
-		return &usageError{fmt.Errorf("--webhook-retention: must be at least %s", webhooks.MinRetention)}
+		return &cli.UsageError{Err: fmt.Errorf("--webhook-retention: must be at least %s", webhooks.MinRetention)}
 	}
 	allowed, err := parsePrefixes("webhook-allow-cidr", flags.allowCIDRs)
 	if err != nil {
@@ -72,7 +73,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		o.MaxRetries = -1 // the worker waits and tries again itself
 	})
 	if err != nil {
-		return &usageError{err}
+		return &cli.UsageError{Err: err}
 	}
 	defer func() { _ = redisClient.Close() }()
 	worker, err := delivery.New(delivery.Config{
@@ -81,7 +82,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		Timeout: flags.program.ReceiverTimeout, LeaseGrace: flags.program.ReceiverTimeout,
 	}, p.pool, redisClient, keyring)
 	if err != nil {
-		return &usageError{err}
+		return &cli.UsageError{Err: err}
 	}
 	collectRarely(workerGrowth)
 	p.logger.Info("working", "environment", p.installation.Environment, "version", version())
@@ -95,12 +96,12 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 }
 
 func parseKeyring(text string) (*webhooks.Keyring, error) {
-	if err := require("encryption-keys", text); err != nil {
+	if err := cli.Require("encryption-keys", text); err != nil {
 		return nil, err
 	}
 	keyring, err := webhooks.ParseKeyring(text)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--encryption-keys: %w", err)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--encryption-keys: %w", err)}
 	}
 	return keyring, nil
 }
@@ -111,7 +112,7 @@ func readCAFile(name string) ([]byte, error) {
 	}
 	authorities, err := os.ReadFile(name) //nolint:gosec // the administrator names it
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--webhook-ca-file: %w", err)}
+		return nil, &cli.UsageError{Err: fmt.Errorf("--webhook-ca-file: %w", err)}
 	}
 	return authorities, nil
 }

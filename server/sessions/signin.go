@@ -19,7 +19,6 @@ import (
 
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
-	"examprep.dev/server/postgres/accountsdb"
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
@@ -43,9 +42,9 @@ type Provider struct {
 // Accounts are the accounts of persons; *accounts.Store implements it.
 type Accounts interface {
 	// Enter returns the account that a person works in, in the transaction of the sign-in; none if the person has to choose.
-	Enter(ctx context.Context, db accountsdb.DBTX, person accounts.Person) (uuid.NullUUID, error)
+	Enter(ctx context.Context, tx pgx.Tx, person accounts.Person) (uuid.NullUUID, error)
 	// Choose notes that a person works in an account from now on, in the transaction that moves the session.
-	Choose(ctx context.Context, db accountsdb.DBTX, person accounts.Person, account uuid.UUID) error
+	Choose(ctx context.Context, tx pgx.Tx, person accounts.Person, account uuid.UUID) error
 }
 
 // SignIn leads a person through the provider and back, and out again.

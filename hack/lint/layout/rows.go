@@ -11,6 +11,7 @@ func rows() [][]string {
 	return [][]string{
 		{"api"},
 		{"server/audit", "server/batch", "server/excerpt", "server/memory", "server/postgres", "server/redisurl", "server/telemetry"},
+		{"server/accounts"},
 		{
 			"server/catalog", "server/keys", "server/ratelimit", "server/seals", "server/sessions", "server/usage", "server/webhooks",
 		},
@@ -26,8 +27,8 @@ func rows() [][]string {
 
 // The highest row of domain packages, and the row of the composition root, which main alone imports.
 const (
-	topOfDomains = 3
-	rowOfCommand = 5
+	topOfDomains = 4
+	rowOfCommand = 6
 )
 
 // withinRows are the imports that one row allows: from a package or one below its folder to another.

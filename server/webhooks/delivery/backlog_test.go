@@ -185,9 +185,9 @@ func TestLeaseBeginsWhereTheLastOneFoundRows(t *testing.T) {
 // TestASweepRestsByItsOwnDuration: what a whole sweep costs delays no sweep of the endpoints that the worker knows.
 func TestASweepRestsByItsOwnDuration(t *testing.T) {
 	t.Parallel()
-	s := &sweeper{interval: time.Second}
-	for took, want := range map[time.Duration]time.Duration{
-		0: time.Second, 50 * time.Millisecond: time.Second, 450 * time.Millisecond: 9 * time.Second, 5 * time.Second: 20 * time.Second,
+	s := &sweeper{interval: testkit.Patience}
+	for took, want := range map[time.Duration]time.Duration{ // in intervals
+		0: s.interval, s.interval / 20: s.interval, s.interval / 2: 10 * s.interval, 5 * s.interval: 20 * s.interval,
 	} {
 		check.Equal(t, s.rest(took), want, "rest after %s", took)
 	}

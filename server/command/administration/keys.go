@@ -1,4 +1,4 @@
-package command
+package administration
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/audit"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/listing"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -25,15 +26,16 @@ import (
 type keysFlags struct {
 	timings     directory.Timings
 	databaseURL string
-	output      output
+	output      cli.Output
 }
 
 func (f *keysFlags) register(cmd *cobra.Command) {
-	databaseFlag(cmd, &f.databaseURL)
-	f.output.register(cmd)
+	cli.DatabaseFlag(cmd, &f.databaseURL)
+	f.output.Register(cmd)
 }
 
-func newKeys(timings directory.Timings) *cobra.Command {
+// NewKeys returns the commands for keys. timings are those of the wait for the API pods.
+func NewKeys(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "API keys and their tiers, for administrators",
@@ -82,9 +84,9 @@ func newKeysCreate(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --account NAME",
 		Short: "Create a key, and its account if there is none of that name",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := require("account", account); err != nil {
+			if err := cli.Require("account", account); err != nil {
 				return err
 			}
 			if expiresIn > 0 {
@@ -100,7 +102,7 @@ func newKeysCreate(timings directory.Timings) *cobra.Command {
 				shown := createdKey{
 					created.Key, created.Prefix, created.Account, created.Name, created.Tier, created.CreatedAt, created.ExpiresAt,
 				}
-				err = flags.output.print(cmd.OutOrStdout(), shown, func(w io.Writer) error {
+				err = flags.output.Print(cmd.OutOrStdout(), shown, func(w io.Writer) error {
 					_, err := fmt.Fprintln(w, created.Key)
 					return err
 				})
@@ -124,14 +126,14 @@ func newKeysRevoke(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke KEY_PREFIX",
 		Short: "Revoke a key: when this command has ended no pod accepts it",
-		Args:  exactly("KEY_PREFIX"),
+		Args:  cli.Exactly("KEY_PREFIX"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
 				if err := store.RevokeAny(ctx, args[0]); err != nil {
 					return err
 				}
 				done := map[string]any{"key_prefix": args[0], "revoked": true}
-				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+				return flags.output.Print(cmd.OutOrStdout(), done, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s revoked\n", args[0])
 					return err
 				})
@@ -147,14 +149,14 @@ func newKeysTier(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tier KEY_PREFIX TIER",
 		Short: "Put a key on a rate tier",
-		Args:  exactly("KEY_PREFIX", "TIER"),
+		Args:  cli.Exactly("KEY_PREFIX", "TIER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
 				if err := store.SetTier(ctx, args[0], args[1]); err != nil {
 					return err
 				}
 				done := map[string]string{"key_prefix": args[0], "tier": args[1]}
-				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+				return flags.output.Print(cmd.OutOrStdout(), done, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s is on tier %s\n", args[0], args[1])
 					return err
 				})
@@ -171,11 +173,11 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List keys by prefix; the keys themselves are stored nowhere",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.withStore(cmd.Context(), func(ctx context.Context, store *keys.Store) error {
 				found := store.All(ctx, account)
-				if flags.output.json {
+				if flags.output.JSON {
 					return listing.JSON(cmd.OutOrStdout(), "keys", each(found, newListedKey))
 				}
 				heading := []string{"PREFIX", "ACCOUNT", "NAME", "TIER", "CREATED", "STATE"}
@@ -221,7 +223,7 @@ func (f *keysFlags) withStore(ctx context.Context, use func(context.Context, *ke
 
 // administer opens the database of an installation. Changes under the context of use are recorded as an administrator's.
 func administer(ctx context.Context, databaseURL string, use func(context.Context, *pgxpool.Pool) error) error {
-	if err := require("database-url", databaseURL); err != nil {
+	if err := cli.Require("database-url", databaseURL); err != nil {
 		return err
 	}
 	pool, err := postgres.Open(ctx, databaseURL, postgres.Options{})

@@ -1,4 +1,4 @@
-package command
+package administration
 
 import (
 	"context"
@@ -16,18 +16,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/accounts"
+	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/listing"
 )
 
 // accountsFlags are the settings of every accounts command.
 type accountsFlags struct {
 	databaseURL string
-	output      output
+	output      cli.Output
 }
 
 func (f *accountsFlags) register(cmd *cobra.Command) *cobra.Command {
-	databaseFlag(cmd, &f.databaseURL)
-	f.output.register(cmd)
+	cli.DatabaseFlag(cmd, &f.databaseURL)
+	f.output.Register(cmd)
 	return cmd
 }
 
@@ -38,7 +39,8 @@ func (f *accountsFlags) with(ctx context.Context, use func(context.Context, *acc
 	})
 }
 
-func newAccounts() *cobra.Command {
+// NewAccounts returns the commands for accounts.
+func NewAccounts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accounts",
 		Short: "Accounts, their members and their limits, for administrators",
@@ -63,11 +65,11 @@ func newAccountsList() *cobra.Command {
 	return flags.register(&cobra.Command{
 		Use:   "list",
 		Short: "List accounts by name",
-		Args:  exactly(),
+		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				found := store.All(ctx)
-				if flags.output.json {
+				if flags.output.JSON {
 					return listing.JSON(cmd.OutOrStdout(), "accounts", each(found, func(a accounts.Account) listedAccount { return listedAccount(a) }))
 				}
 				heading := []string{"ACCOUNT", "ID", "MEMBERS", "INVITATIONS", "KEY LIMIT", "CREATED"}
@@ -113,7 +115,7 @@ func newAccountsMembers() *cobra.Command {
 	return flags.register(&cobra.Command{
 		Use:   "members ACCOUNT",
 		Short: "List the members and open invitations of an account",
-		Args:  exactly("ACCOUNT"),
+		Args:  cli.Exactly("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				people, err := store.People(ctx, args[0])
@@ -128,7 +130,7 @@ func newAccountsMembers() *cobra.Command {
 					listed = append(listed, invitedOf(invitation))
 				}
 				found := withoutError(slices.Values(listed))
-				if flags.output.json {
+				if flags.output.JSON {
 					return listing.JSON(cmd.OutOrStdout(), "members", found)
 				}
 				heading := []string{"ID", "STATE", "ROLE", "E-MAIL", "PERSON"}
@@ -152,17 +154,17 @@ func newAccountsAdd() *cobra.Command {
 		Short: "Invite an address to an account, or make a person a member at once",
 		Long: "With --email, the address is invited for 14 days: a person who signs in with it, and whose provider has verified it,\n" +
 			"can accept. No e-mail is sent. With --subject, the person is a member at once, for providers that vouch for no address.",
-		Args: exactly("ACCOUNT"),
+		Args: cli.Exactly("ACCOUNT"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (email == "") == (subject == "") {
-				return &usageError{errors.New("accounts add needs one of --email and --subject")}
+				return &cli.UsageError{Err: errors.New("accounts add needs one of --email and --subject")}
 			}
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				added, err := add(ctx, store, args[0], email, subject, accounts.Role(role))
 				if err != nil {
 					return err
 				}
-				return flags.output.print(cmd.OutOrStdout(), added, func(w io.Writer) error {
+				return flags.output.Print(cmd.OutOrStdout(), added, func(w io.Writer) error {
 					text := fmt.Sprintf("%s is a member of %s as %s", subject, args[0], role)
 					if email != "" {
 						text = fmt.Sprintf("%s is invited to %s as %s until %s", added.Email, args[0], role, added.ExpiresAt.Format(time.RFC3339))
@@ -197,18 +199,18 @@ func newAccountsRemove() *cobra.Command {
 	return flags.register(&cobra.Command{
 		Use:   "remove ACCOUNT MEMBER",
 		Short: "End a membership, with the person's sessions in the account, or an invitation, by its id",
-		Args:  exactly("ACCOUNT", "MEMBER"),
+		Args:  cli.Exactly("ACCOUNT", "MEMBER"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := uuid.Parse(args[1])
 			if err != nil {
-				return &usageError{fmt.Errorf("MEMBER: %q must be an id that examprep accounts members shows", args[1])}
+				return &cli.UsageError{Err: fmt.Errorf("MEMBER: %q must be an id that examprep accounts members shows", args[1])}
 			}
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				if err := store.Remove(ctx, args[0], id); err != nil {
 					return err
 				}
 				done := map[string]any{"id": id, "removed": true}
-				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+				return flags.output.Print(cmd.OutOrStdout(), done, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s removed from %s\n", id, args[0])
 					return err
 				})
@@ -222,18 +224,18 @@ func newAccountsLimit() *cobra.Command {
 	return flags.register(&cobra.Command{
 		Use:   "limit ACCOUNT N",
 		Short: "Set how many active keys the members of an account can create",
-		Args:  exactly("ACCOUNT", "N"),
+		Args:  cli.Exactly("ACCOUNT", "N"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			most, err := strconv.Atoi(args[1])
 			if err != nil {
-				return &usageError{fmt.Errorf("N: %q must be a number", args[1])}
+				return &cli.UsageError{Err: fmt.Errorf("N: %q must be a number", args[1])}
 			}
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				if err := store.LimitKeys(ctx, args[0], most); err != nil {
 					return err
 				}
 				done := map[string]any{"account": args[0], "key_limit": most}
-				return flags.output.print(cmd.OutOrStdout(), done, func(w io.Writer) error {
+				return flags.output.Print(cmd.OutOrStdout(), done, func(w io.Writer) error {
 					_, err := fmt.Fprintf(w, "%s can have %d active keys\n", args[0], most)
 					return err
 				})

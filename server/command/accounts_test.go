@@ -91,7 +91,7 @@ func TestMistakesOfAccountsCommandsAreNamed(t *testing.T) {
 		"accounts remove acme " + owner:                             {1, "would have no owner"},
 		"accounts remove acme x":                                    {2, `MEMBER: "x" must be an id`},
 		"accounts remove acme 00000000-0000-7000-8000-000000000000": {1, "there is no such member or invitation"},
-		"accounts limit acme many":                                  {2, `N: "many" must be a number`},
+		"accounts limit acme many":                                  {2, `the number of keys "many" must be a whole number`},
 		"accounts limit acme 3000000000":                            {1, "limit: must be 0 to"},
 		"accounts members nobody":                                   {1, `there is no account "nobody"`},
 	} {

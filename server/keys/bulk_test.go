@@ -17,7 +17,7 @@ func TestAStatementThatChangesTooManyKeysIsRefused(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	createFor(t, store, "first", keys.NewKey{})
-	plant(t, pool, store, "acme", 1000)
+	plant(t, pool, "acme", 1000)
 	many := "INSERT INTO accounts (id, name) SELECT gen_random_uuid(), n::text FROM generate_series(1, $1::int) n"
 	const insert = `INSERT INTO api_keys (id, account_id, family_id, prefix, hash)
 		SELECT gen_random_uuid(), a.id, a.id AS family, 'service_' || lpad(to_hex(n), 8, '0'), sha256(convert_to(n::text, 'UTF8'))

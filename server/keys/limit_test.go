@@ -41,8 +41,8 @@ const keyLimit = 1000
 func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	acme := plant(t, pool, store, "acme", keyLimit-1)
-	other := plant(t, pool, store, "other", 1)
+	acme := plant(t, pool, "acme", keyLimit-1)
+	other := plant(t, pool, "other", 1)
 	var group sync.WaitGroup
 	var issued, refused atomic.Int32
 	release := hold(t, pool, 16) // the pool has room for them
@@ -76,7 +76,7 @@ func TestTheLimitHoldsHoweverManyCreateAtOnce(t *testing.T) {
 func TestOnlyActiveKeysCount(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	acme := plant(t, pool, store, "acme", 4)
+	acme := plant(t, pool, "acme", 4)
 	testkit.Exec(t, pool, "UPDATE accounts SET key_limit = 3")
 	for _, end := range []string{"revoked_at = now()", "expires_at = now() - interval '1 second'", "expires_at = now() + interval '1 hour'"} {
 		_, err := pool.Exec(t.Context(),
@@ -94,7 +94,7 @@ func TestOnlyActiveKeysCount(t *testing.T) {
 func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keyLimit-1)
+	plant(t, pool, "acme", keyLimit-1)
 	key := createFor(t, store, "acme", keys.NewKey{})
 	beside, err := store.Rotate(t.Context(), key.AccountID, key.Prefix, time.Hour)
 	check.NoErrorf(t, err, "with an overlap")
@@ -117,7 +117,7 @@ func TestAnAccountAtItsLimitCanRotate(t *testing.T) {
 func TestTheLimitOfRotatedKeysHoldsHoweverManyRotateAtOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", keyLimit-1)
+	plant(t, pool, "acme", keyLimit-1)
 	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now(), expires_at = now() + interval '1 hour'")
 	var group sync.WaitGroup
 	var rotated atomic.Int32

@@ -13,13 +13,13 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-func plant(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, n int) uuid.UUID {
+func plant(t *testing.T, pool *pgxpool.Pool, account string, n int) uuid.UUID {
 	t.Helper()
-	return plantMore(t, pool, store, account, 0, n)
+	return plantMore(t, pool, account, 0, n)
 }
 
 // plantMore adds n keys to an account that has planted keys already.
-func plantMore(t *testing.T, pool *pgxpool.Pool, store *keys.Store, account string, planted, n int) uuid.UUID {
+func plantMore(t *testing.T, pool *pgxpool.Pool, account string, planted, n int) uuid.UUID {
 	t.Helper()
 	id, err := accounts.Ensure(t.Context(), pool, account)
 	check.NoError(t, err)
@@ -53,8 +53,8 @@ func prefixes(page []keys.Summary) []string {
 func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	account := plant(t, pool, store, "acme", 23) // of one transaction, and so of one created_at
-	plant(t, pool, store, "other", 5)
+	account := plant(t, pool, "acme", 23) // of one transaction, and so of one created_at
+	plant(t, pool, "other", 5)
 	newest := createFor(t, store, "acme", keys.NewKey{})
 	check.NoError(t, store.RevokeAny(t.Context(), newest.Prefix))
 	whole := all(t, store, "acme")
@@ -78,7 +78,7 @@ func TestPagesMeetEveryKeyOnceAlsoWhereTimesAreTheSame(t *testing.T) {
 func TestAPageBeginsAtAKeyOfTheAccount(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	account := plant(t, pool, store, "acme", 1)
+	account := plant(t, pool, "acme", 1)
 	others := createFor(t, store, "other", keys.NewKey{})
 	for _, before := range []string{others.Prefix, "service_00000000", "service_", "\xff\x00", "x"} {
 		var invalid *keys.InvalidError
@@ -102,7 +102,7 @@ func TestAListOfManyPagesHasEveryKeyOnce(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
 	for n, account := range []string{"acme", "other", "acme", "third", "acme"} { // 450 keys each, of one created_at
-		plantMore(t, pool, store, account, n*450, 450)
+		plantMore(t, pool, account, n*450, 450)
 	}
 	for account, where := range map[string]string{"": "", "acme": " WHERE a.name = 'acme'", "nobody": " WHERE false"} {
 		want := testkit.List[string](t, pool, "SELECT k.prefix FROM api_keys k JOIN accounts a ON a.id = k.account_id"+where+

@@ -131,7 +131,7 @@ func TestATierThatAnotherManagerMadeMeanwhileStaysAsItIs(t *testing.T) {
 func TestATierChangeIsOneChangeHoweverManyKeysHaveTheTier(t *testing.T) {
 	t.Parallel()
 	store, _, pool := newStore(t)
-	plant(t, pool, store, "acme", 100)
+	plant(t, pool, "acme", 100)
 	before := testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")
 	check.NoError(t, store.ApplyTier(t.Context(), keys.TierSpec{Name: keys.DefaultTier, Requests: 7, Period: time.Second}))
 	check.Equal(t, testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")-before, 1, "changes")
@@ -143,7 +143,7 @@ func TestDeletingATierIsOneChangeHoweverManyKeysHaveIt(t *testing.T) {
 	gold := keys.TierSpec{Name: "gold", Requests: 10, Period: time.Second}
 	check.NoError(t, store.ApplyTier(t.Context(), gold))
 	key := create(t, store, keys.NewKey{Tier: "gold"})
-	plant(t, pool, store, "acme", 100)
+	plant(t, pool, "acme", 100)
 	testkit.Exec(t, pool, "UPDATE api_keys SET tier = 'gold'")
 	before := testkit.Get[int](t, pool, "SELECT count(*) FROM key_changes")
 	check.NoError(t, store.DeleteTier(t.Context(), "gold", ""))

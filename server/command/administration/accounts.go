@@ -228,7 +228,7 @@ func newAccountsLimit() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			most, err := strconv.Atoi(args[1])
 			if err != nil {
-				return &cli.UsageError{Err: fmt.Errorf("N: %q must be a number", args[1])}
+				return &cli.UsageError{Err: fmt.Errorf("the number of keys %q must be a whole number", args[1])}
 			}
 			return flags.with(cmd.Context(), func(ctx context.Context, store *accounts.Administration) error {
 				if err := store.LimitKeys(ctx, args[0], most); err != nil {

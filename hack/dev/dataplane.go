@@ -58,6 +58,9 @@ func (e *environment) startDataPlane(ctx context.Context, group *errgroup.Group,
 	if err := e.ensureKey(ctx, lastKey); err != nil {
 		return err
 	}
+	if err := e.ensureMember(ctx); err != nil {
+		return err
+	}
 	if err := e.writeEnv(); err != nil {
 		return err
 	}
@@ -177,11 +180,7 @@ func (e *environment) ensureKey(ctx context.Context, last string) error {
 
 // ensureMember makes the person who signs in an owner of the account of the key.
 func (e *environment) ensureMember(ctx context.Context) error {
-	address, err := e.ports.Address(ctx, "signin")
-	if err != nil {
-		return err
-	}
-	person := "http://" + address + signin.Path + "#" + signInUser
+	person := e.issuer + "#" + signInUser
 	text, err := e.examprep(ctx, "accounts", "members", account)
 	if err != nil || strings.Contains(text, person) {
 		return err
@@ -210,15 +209,16 @@ func (e *environment) startSignIn(ctx context.Context, group *errgroup.Group) er
 	if err != nil {
 		return err
 	}
+	e.issuer = "http://" + address + signin.Path
 	provider, err := signin.New(signin.Config{
-		Issuer: "http://" + address + signin.Path, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
+		Issuer: e.issuer, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
 		Users: []signin.User{{Subject: signInUser, Email: "dev@example.com", Name: "Dev"}},
 	})
 	if err != nil {
 		return err
 	}
 	e.signIn = []string{
-		"EXAMPREP_OIDC_ISSUER=http://" + address + signin.Path, "EXAMPREP_OIDC_CLIENT_ID=" + signInClient,
+		"EXAMPREP_OIDC_ISSUER=" + e.issuer, "EXAMPREP_OIDC_CLIENT_ID=" + signInClient,
 		"EXAMPREP_OIDC_CLIENT_SECRET=" + secret, "EXAMPREP_OIDC_REDIRECT_URL=" + e.consoleURL + callbackPath,
 	}
 	group.Go(func() error { return provider.Serve(ctx, listener) })

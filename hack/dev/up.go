@@ -32,6 +32,7 @@ type environment struct {
 	apiAddress, apiURL, consoleURL string
 	receiverURL, apiKey            string
 	signIn                         []string // settings that tell the API of the sign-in provider
+	issuer                         string   // of the sign-in provider
 	// set by startCluster
 	kubectl, kubeconfig string
 }

@@ -63,7 +63,7 @@ func (f *fixture) acting(kind audit.ActorKind, name string) context.Context {
 // owned returns an account whose owner the person is.
 func (f *fixture) owned(owner accounts.Person) uuid.UUID {
 	f.t.Helper()
-	id, err := f.Found(f.t.Context(), owner)
+	id, err := f.CreatePersonal(f.t.Context(), owner)
 	check.NoError(f.t, err)
 	return id
 }
@@ -167,7 +167,7 @@ func TestAPersonWithoutAnAccountIsRefusedWherePersonsGetNone(t *testing.T) {
 	f.Store = accounts.NewStore(f.pool, false, f.now)
 	_, err = f.enter(person("ada"))
 	expect[*accounts.NoAccountError](t, "sign-in", err)
-	_, err = f.Found(t.Context(), person("ada"))
+	_, err = f.CreatePersonal(t.Context(), person("ada"))
 	expect[*accounts.NoAccountError](t, "an account of one's own", err)
 	invited, err := f.admin.Invite(t.Context(), "acme", "ADA@Example.org", accounts.Owner)
 	check.NoError(t, err)
@@ -208,7 +208,7 @@ func TestAPersonWorksInTheAccountThatItChoseLast(t *testing.T) {
 	if len(found) != 2 || found[0].Account != own || found[1].Role != accounts.Viewer || found[1].Name != bob.Name() {
 		t.Errorf("memberships: %+v", found)
 	}
-	_, err = f.Found(t.Context(), ada)
+	_, err = f.CreatePersonal(t.Context(), ada)
 	expect[*accounts.ConflictError](t, "a second account of one's own", err)
 }
 

@@ -267,7 +267,7 @@ func TestEachChangeIsRecordedWithoutAnAddress(t *testing.T) {
 	ada, bob := person("ada"), person("bob")
 	as := func(p accounts.Person) context.Context { return f.acting(audit.Developer, p.Name()) }
 	admin := f.acting(audit.Administrator, "root@bastion")
-	account, err := f.Found(as(ada), ada)
+	account, err := f.CreatePersonal(as(ada), ada)
 	check.NoError(t, err)
 	invited, err := f.Invite(as(ada), account, ada, bob.Email, accounts.Viewer)
 	check.NoError(t, err)

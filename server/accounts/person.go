@@ -70,13 +70,13 @@ func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullU
 	if err != nil || len(offers) > 0 {
 		return none, err
 	}
-	id, err := s.found(ctx, q, tx, person)
+	id, err := s.createPersonal(ctx, q, tx, person)
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// Found gives a person without an account one of its own, or a [*NoAccountError] where persons get none. A person who has one gets a
+// CreatePersonal gives a person without an account one of its own, or a [*NoAccountError] where persons get none. A person who has one gets a
 // [*ConflictError].
-func (s *Store) Found(ctx context.Context, person Person) (id uuid.UUID, err error) {
+func (s *Store) CreatePersonal(ctx context.Context, person Person) (id uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		q := s.queries.WithTx(tx)
 		if err := q.LockPerson(ctx, person.Name()); err != nil {
@@ -89,13 +89,13 @@ func (s *Store) Found(ctx context.Context, person Person) (id uuid.UUID, err err
 		if len(known) > 0 {
 			return &ConflictError{Detail: "You are a member of an account already."}
 		}
-		id, err = s.found(ctx, q, tx, person)
+		id, err = s.createPersonal(ctx, q, tx, person)
 		return err
 	})
 	return id, err
 }
 
-func (s *Store) found(ctx context.Context, q *accountsdb.Queries, tx pgx.Tx, person Person) (uuid.UUID, error) {
+func (s *Store) createPersonal(ctx context.Context, q *accountsdb.Queries, tx pgx.Tx, person Person) (uuid.UUID, error) {
 	if !s.personal {
 		return uuid.Nil, &NoAccountError{}
 	}

@@ -177,7 +177,7 @@ func (standInAccounts) Memberships(context.Context, accounts.Person) ([]accounts
 	return nil, nil
 }
 
-func (standInAccounts) Found(context.Context, accounts.Person) (uuid.UUID, error) {
+func (standInAccounts) CreatePersonal(context.Context, accounts.Person) (uuid.UUID, error) {
 	return uuid.Max, nil
 }
 

@@ -106,7 +106,7 @@ func (f *fixture) peopleIn(pool *pgxpool.Pool) *accounts.Store {
 func (f *fixture) someone(t *testing.T) sessions.Session {
 	t.Helper()
 	person := accounts.Person{Issuer: f.provider.Issuer(), Subject: uuid.NewString()}
-	account, err := f.peopleIn(f.pool).Found(t.Context(), person)
+	account, err := f.peopleIn(f.pool).CreatePersonal(t.Context(), person)
 	check.NoError(t, err)
 	return sessions.Session{Person: person, AccountID: account}
 }

@@ -86,7 +86,7 @@ func (h *personHandlers) choose(ctx context.Context, r *endpoint.Request) error 
 	}
 	if !account.Valid {
 		var err error
-		if account.UUID, err = h.accounts.Found(ctx, r.Session.Person); err != nil {
+		if account.UUID, err = h.accounts.CreatePersonal(ctx, r.Session.Person); err != nil {
 			return err
 		}
 	}

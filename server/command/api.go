@@ -174,7 +174,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer guard.close()
 	papers := attempts.NewPapers(snapshot)
-	service, err := attempts.NewService(attempts.Config{ //nolint:contextcheck // batches outlast their callers
+	service, err := attempts.NewService(attempts.Config{
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
 		BatchTimeout: flags.program.StoreTimeout, LockTimeout: flags.program.StoreTimeout,
 	}, p.pool, papers, notifier)

@@ -23,7 +23,6 @@ func From(err error) *Error {
 	var own *Error
 	var mistake *attempts.Error
 	var invalidKey *keys.InvalidError
-	var invalidAccount *accounts.InvalidError
 	var invalidWebhook *webhooks.ValidationError
 	var refused *sessions.RefusedError
 	switch {
@@ -35,12 +34,6 @@ func From(err error) *Error {
 		return ExamNotFound()
 	case is[*keys.UnknownKeyError](err), is[*webhooks.NotFoundError](err), is[*accounts.NotFoundError](err):
 		return NotFound()
-	case is[*accounts.ForbiddenError](err):
-		return New(fasthttp.StatusForbidden, CodeForbidden, "Only an owner of the account can do this.")
-	case is[*accounts.NoAccountError](err):
-		return New(fasthttp.StatusForbidden, CodeForbidden, "You are a member of no account: ask an owner of one for an invitation.")
-	case errors.As(err, &invalidAccount):
-		return Invalid(Field{invalidAccount.Field, invalidAccount.Detail})
 	case errors.As(err, &invalidKey):
 		return Invalid(Field{invalidKey.Field, invalidKey.Detail})
 	case errors.As(err, &invalidWebhook):
@@ -57,6 +50,21 @@ func From(err error) *Error {
 	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Unavailable(err),
 		is[*batch.FullError](err), is[*batch.ClosedError](err):
 		return Unavailable()
+	default:
+		return fromAccounts(err)
+	}
+}
+
+// fromAccounts returns 403 or 400 for what accounts refuse, and the answer of fromConflict for every other error.
+func fromAccounts(err error) *Error {
+	var invalid *accounts.InvalidError
+	switch {
+	case is[*accounts.ForbiddenError](err):
+		return New(fasthttp.StatusForbidden, CodeForbidden, "Only an owner of the account can do this.")
+	case is[*accounts.NoAccountError](err):
+		return New(fasthttp.StatusForbidden, CodeForbidden, "You are a member of no account: ask an owner of one for an invitation.")
+	case errors.As(err, &invalid):
+		return Invalid(Field{invalid.Field, invalid.Detail})
 	default:
 		return fromConflict(err)
 	}

@@ -174,7 +174,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	}
 	defer guard.close()
 	papers := attempts.NewPapers(snapshot)
-	service, err := attempts.NewService(attempts.Config{
+	service, err := attempts.NewService(attempts.Config{ // its batches outlast their callers
 		NamespaceSecret: settings.secret, Now: guard.live.DatabaseTime, Bulkhead: bulkhead, Registerer: p.registry,
 		BatchTimeout: flags.program.StoreTimeout, LockTimeout: flags.program.StoreTimeout,
 	}, p.pool, papers, notifier)
@@ -195,8 +195,8 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	p.logger.Info("serving", "address", listener.Addr().String(), "environment", p.installation.Environment, "version", version())
-	p.registerStores(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}) //nolint:contextcheck // stores are checked at each scrape
-	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)),                       //nolint:contextcheck // readiness is asked at each scrape
+	p.registerStores(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}) // stores are checked at each scrape
+	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)),                       // readiness is asked at each scrape
 		parts.Part{Name: "catalogue", Run: snapshot.Run}, parts.Part{Name: "keys", Run: guard.live.Run}, parts.Part{Name: "limits", Run: guard.limiter.Run}, parts.Part{Name: "notifier", Run: notifier.Run}, parts.Part{Name: "usage", Run: meter.Run})
 	front := []parts.Part{{Name: "http", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, back)

@@ -91,8 +91,8 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 		{Name: "sweeper", Run: attempts.NewSweeper(p.pool, p.logger, p.registry).Run},
 	}
 	ready := func(context.Context) error { return ctx.Err() }
-	p.registerStores(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient}) //nolint:contextcheck // stores are checked at each scrape
-	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))             //nolint:contextcheck // readiness is asked at each scrape
+	p.registerStores(p.pool, redisurl.Client{Name: "webhooks", UniversalClient: redisClient}) // stores are checked at each scrape
+	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, p.servers(ready))             // readiness is asked at each scrape
 }
 
 func parseKeyring(text string) (*webhooks.Keyring, error) {

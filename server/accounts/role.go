@@ -72,15 +72,15 @@ type Invitation struct {
 	ExpiresAt time.Time
 }
 
-// maxEmail is RFC 5321's limit in bytes (erratum 1690).
-const maxEmail = 254
+// MaxEmail is RFC 5321's limit of an address in bytes (erratum 1690).
+const MaxEmail = 254
 
 // foldEmail returns the form in which addresses are compared: A to Z become a to z. It returns an [*InvalidError] unless the text is an
 // address of visible ASCII characters.
 func foldEmail(email string) (string, error) {
 	local, host, found := strings.Cut(email, "@")
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
-	if !found || local == "" || host == "" || strings.Contains(host, "@") || len(email) > maxEmail || strings.ContainsFunc(email, odd) {
+	if !found || local == "" || host == "" || strings.Contains(host, "@") || len(email) > MaxEmail || strings.ContainsFunc(email, odd) {
 		return "", &InvalidError{Field: "email", Detail: "must be an address of at most 254 ASCII characters, such as ops@example.org"}
 	}
 	return strings.ToLower(email), nil

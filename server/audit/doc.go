@@ -1,6 +1,5 @@
 // Package audit owns the append-only record of what developers and administrators did to accounts, keys, webhooks and
-// sessions
-// (table audit_log). A record has the actor, the action, its object, the time, the client's address and the request.
+// sessions (table audit_log). A record has the actor, the action, its object, the time, the client's address and the request.
 //
 // The context carries the actor ([WithActor]). The HTTP interface sets the signed-in person, and the command line sets the
 // operating system's user. A change without an actor, such as one of the operator, is not recorded here: the resource in

@@ -26,8 +26,6 @@ const (
 	maxBody = 1 << 20
 	// discoveryLife is how long the provider's configuration and keys are used before they are read again.
 	discoveryLife = 10 * time.Minute
-	// maxEmail is RFC 5321's limit in bytes (erratum 1690).
-	maxEmail = 254
 
 	codeUnreachable = "unreachable"
 )
@@ -232,7 +230,7 @@ type claims struct {
 // verifiedEmail returns the address if the provider has verified it and it can be shown.
 func (c claims) verifiedEmail() string {
 	verified, _ := c.Verified.(bool)
-	if !verified && c.Verified != "true" || len(c.Email) > maxEmail || strings.ContainsFunc(c.Email, unicode.IsControl) {
+	if !verified && c.Verified != "true" || len(c.Email) > accounts.MaxEmail || strings.ContainsFunc(c.Email, unicode.IsControl) {
 		return ""
 	}
 	return c.Email

@@ -25,9 +25,6 @@ type Accounts interface {
 	Remove(ctx context.Context, account uuid.UUID, by accounts.Person, id uuid.UUID) error
 }
 
-// maxEmail is RFC 5321's limit in bytes (erratum 1690).
-const maxEmail = 254
-
 // memberHandlers answer what concerns the members of the session's account.
 type memberHandlers struct{ store Accounts }
 
@@ -91,7 +88,7 @@ func (h *memberHandlers) list(ctx context.Context, r *endpoint.Request) error {
 func (h *memberHandlers) invite(ctx context.Context, r *endpoint.Request) error {
 	var email string
 	body := r.JSON()
-	body.Text("email", &email, 1, maxEmail)
+	body.Text("email", &email, 1, accounts.MaxEmail)
 	role := readRole(body)
 	if err := body.Check("email", "role"); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// validity of the development certificates; they are made anew when the folder is emptied.
+// validity of the development certificates; they are made again when the folder is emptied.
 const validity = 5 * 365 * 24 * time.Hour
 
 // loadCertificate reads the server's certificate from dir, and makes it and its authority when there is none. The

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,8 +33,9 @@ func main() {
 	certDir := flag.String("cert-dir", ".", "`folder` of ca.pem, cert.pem and key.pem; made when missing")
 	secretFile := flag.String("secret-file", "", "`file` of signing secrets, one a line, read at each delivery; without one nothing verifies")
 	delay := flag.Duration("delay", 0, "`time` to wait before each answer")
-	serveLog := flag.Bool("serve-log", false, "serve the log at GET /log, in part by Range, to whoever cannot reach the file")
+	serveLog := flag.Bool("serve-log", false, "serve the log at GET /log, in part by Range, to clients that cannot read the file")
 	fail := flag.Int("fail", 0, "answer this `many` deliveries with 500 first")
+	failFile := flag.String("fail-file", "", "`file` that makes deliveries fail: each gets status 503 while the file exists")
 	flag.Usage = usage
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -42,7 +44,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	err := run(ctx, *listen, *logFile, *certDir, &receiver{
-		secretFile: *secretFile, delay: *delay, fail: *fail, serveLog: *serveLog, now: time.Now, show: os.Stdout,
+		secretFile: *secretFile, failFile: *failFile, delay: *delay, fail: *fail, serveLog: *serveLog, now: time.Now, show: os.Stdout,
 	})
 	stop()
 	if err != nil {
@@ -97,9 +99,10 @@ func run(ctx context.Context, listen, logFile, certDir string, r *receiver) erro
 	return nil
 }
 
-// receiver writes down each delivery before it answers.
+// receiver logs each delivery before it responds.
 type receiver struct {
 	secretFile string
+	failFile   string // deliveries fail while it exists; "" for none
 	delay      time.Duration
 	serveLog   bool
 	logFile    string // what log appends to
@@ -107,20 +110,24 @@ type receiver struct {
 
 	mu   sync.Mutex
 	fail int
-	seen map[string]bool // dedupe keys of verified deliveries
+	seen map[repetition]bool // verified deliveries
 	log  io.Writer
-	show io.Writer // for whoever watches; nil: nobody
+	show io.Writer // gets a line for each delivery; nil for none
 }
+
+// repetition is the part of a delivery that is the same in its repetitions. Endpoints have paths of their own.
+type repetition struct{ path, dedupeKey string }
 
 // entry is one line of the log.
 type entry struct {
 	ReceivedAt time.Time         `json:"received_at"`
+	Path       string            `json:"path"`
 	Headers    map[string]string `json:"headers"`
 	Body       string            `json:"body"`
 	Verified   bool              `json:"verified"`
 	// Refused says why Verified is false.
 	Refused string `json:"refused,omitempty"`
-	// Repeated reports whether a delivery with the same dedupe_key was verified and accepted before.
+	// Repeated reports whether a delivery with the same path and dedupe_key was verified and accepted before.
 	Repeated bool `json:"repeated,omitempty"`
 	Status   int  `json:"status"`
 }
@@ -146,16 +153,33 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 			return
 		}
 	}
-	e := entry{ReceivedAt: r.now().UTC(), Headers: flatten(request.Header), Body: string(body), Status: http.StatusOK}
+	e := entry{
+		ReceivedAt: r.now().UTC(), Path: request.URL.Path, Headers: flatten(request.Header), Body: string(body), Status: http.StatusOK,
+	}
 	if err := r.verify(request.Header.Get(client.SignatureHeader), body); err != nil {
 		e.Refused, e.Status = err.Error(), http.StatusBadRequest
 	}
 	e.Verified = e.Status == http.StatusOK
+	if r.isDown() {
+		e.Status = http.StatusServiceUnavailable
+	}
 	if err := r.write(&e); err != nil {
 		log.Print(err)
 		e.Status = http.StatusInternalServerError
 	}
 	w.WriteHeader(e.Status)
+	if e.Status == http.StatusServiceUnavailable {
+		_, _ = fmt.Fprintf(w, "the receiver is down: delete %s to repair it\n", filepath.Base(r.failFile)) // the client went away
+	}
+}
+
+// isDown reports whether the file exists that makes deliveries fail.
+func (r *receiver) isDown() bool {
+	if r.failFile == "" {
+		return false
+	}
+	_, err := os.Stat(r.failFile)
+	return err == nil
 }
 
 // write appends the entry; a planned failure is written down as such. One Write a line, so lines never mix.
@@ -167,7 +191,7 @@ func (r *receiver) write(e *entry) error {
 		e.Status = http.StatusInternalServerError
 	}
 	if e.Verified && e.Status == http.StatusOK {
-		e.Repeated = r.repeats(e.Body)
+		e.Repeated = r.repeats(e)
 	}
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -182,17 +206,18 @@ func (r *receiver) write(e *entry) error {
 	return nil
 }
 
-// repeats reports whether the event was received before, by its dedupe_key, and remembers it.
-func (r *receiver) repeats(body string) bool {
+// repeats reports whether the path got the event before, by its dedupe_key, and remembers it.
+func (r *receiver) repeats(e *entry) bool {
 	var event client.Event
-	if json.Unmarshal([]byte(body), &event) != nil || event.DedupeKey == "" {
+	if json.Unmarshal([]byte(e.Body), &event) != nil || event.DedupeKey == "" {
 		return false
 	}
-	repeated := r.seen[event.DedupeKey]
 	if r.seen == nil {
-		r.seen = map[string]bool{}
+		r.seen = map[repetition]bool{}
 	}
-	r.seen[event.DedupeKey] = true
+	this := repetition{path: e.Path, dedupeKey: event.DedupeKey}
+	repeated := r.seen[this]
+	r.seen[this] = true
 	return repeated
 }
 

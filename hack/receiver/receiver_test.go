@@ -10,22 +10,30 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry) {
+	t.Helper()
+	answer, written := deliverTo(t, r, "/hook", secret, at)
+	return answer.Code, written
+}
+
+func deliverTo(t *testing.T, r *receiver, path, secret string, at time.Time) (*httptest.ResponseRecorder, entry) {
 	t.Helper()
 	var out bytes.Buffer
 	r.log = &out
 	const body = `{"event":"exam.content_updated","created":1,"data":{"a":"é"},"id":"1","dedupe_key":"1"}`
 	mac := hmac.New(sha256.New, []byte(secret))
 	_, _ = fmt.Fprintf(mac, "%d.%s", at.Unix(), body)
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/hook", strings.NewReader(body))
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set("Service-Signature", fmt.Sprintf("t=%d,v1=%s", at.Unix(), hex.EncodeToString(mac.Sum(nil))))
 	answer := httptest.NewRecorder()
 	r.ServeHTTP(answer, request)
@@ -34,7 +42,54 @@ func deliver(t *testing.T, r *receiver, secret string, at time.Time) (int, entry
 	if written.Body != body {
 		t.Errorf("body %q, want the exact text", written.Body)
 	}
-	return answer.Code, written
+	return answer, written
+}
+
+func TestDeliveriesFailWhileTheFileExists(t *testing.T) {
+	dir, now := t.TempDir(), time.Unix(1767225600, 0)
+	secrets, failFile := filepath.Join(dir, "secrets"), filepath.Join(dir, "receiver.fail")
+	testkit.WriteFile(t, secrets, []byte("whsec_a"))
+	r := &receiver{secretFile: secrets, failFile: failFile, now: func() time.Time { return now }}
+	for _, c := range []struct {
+		name, secret string
+		change       func() error
+		status       int
+		body         string
+	}{
+		{"before the file exists", "whsec_a", nil, http.StatusOK, ""},
+		{
+			"while the file exists", "whsec_a", func() error { return os.WriteFile(failFile, nil, 0o600) },
+			http.StatusServiceUnavailable, "the receiver is down: delete receiver.fail to repair it\n",
+		},
+		{
+			"while the file exists, with a wrong secret", "whsec_b", nil,
+			http.StatusServiceUnavailable, "the receiver is down: delete receiver.fail to repair it\n",
+		},
+		{"after the file was deleted", "whsec_a", func() error { return os.Remove(failFile) }, http.StatusOK, ""},
+	} {
+		if c.change != nil {
+			check.NoError(t, c.change())
+		}
+		answer, written := deliverTo(t, r, "/hook", c.secret, now)
+		if answer.Code != c.status || written.Status != c.status || answer.Body.String() != c.body {
+			t.Errorf("%s: %d %q, logged as %d, want %d %q", c.name, answer.Code, answer.Body, written.Status, c.status, c.body)
+		}
+	}
+}
+
+func TestADeliveryIsRepeatedOnlyAtItsOwnPath(t *testing.T) {
+	secrets, now := filepath.Join(t.TempDir(), "secrets"), time.Unix(1767225600, 0)
+	testkit.WriteFile(t, secrets, []byte("whsec_a"))
+	r := &receiver{secretFile: secrets, now: func() time.Time { return now }}
+	for _, c := range []struct {
+		path     string
+		repeated bool
+	}{{"/all", false}, {"/account", false}, {"/all", true}, {"/account", true}} {
+		_, written := deliverTo(t, r, c.path, "whsec_a", now)
+		if written.Repeated != c.repeated || written.Path != c.path {
+			t.Errorf("%s: repeated %v, want %v; logged with the path %q", c.path, written.Repeated, c.repeated, written.Path)
+		}
+	}
 }
 
 func TestDeliveriesAreVerifiedByAnySecretAndWrittenDown(t *testing.T) {

@@ -155,6 +155,7 @@ func parts() []part {
 		{name: "onekey", run: measureOneKey},
 		{name: "publish", run: measurePublish},
 		{name: "history", run: measureHistory},
+		{name: "console", run: measureConsole},
 		{name: "hostile", run: measureHostile},
 		{name: "keys", run: measureManyKeys},
 		{name: "webhooks", run: measureWebhooks},

@@ -15,7 +15,7 @@ func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
 	}{
 		{nil, "gate attempts publish webhooks "},
 		{[]string{"-only", "keys,gate"}, "gate keys "},
-		{[]string{"-only", "all"}, "gate rivals fairness attempts onekey publish history hostile keys webhooks bulk operator "},
+		{[]string{"-only", "all"}, "gate rivals fairness attempts onekey publish history console hostile keys webhooks bulk operator "},
 	} {
 		_, chosen, err := parseFlags(c.args)
 		if err != nil || names(chosen) != c.want {

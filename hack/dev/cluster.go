@@ -14,7 +14,7 @@ import (
 
 const (
 	readyTime = 2 * time.Minute
-	// operatorNamespace and operatorAccount are whom the operator runs as, here as in config/default.
+	// operatorNamespace and operatorAccount name the operator's service account, here as in config/default.
 	operatorNamespace, operatorAccount = "examprep-system", "examprep-operator"
 )
 
@@ -173,11 +173,11 @@ func (e *environment) help() string {
 	return fmt.Sprintf(`
 Ready. The same in .dev/env, for scripts:
 
-    API             %[1]s
+    console         %[8]s (sign in with one click, as an owner of the account %[9]s)
+    API             %[1]s, described at %[10]s
     key             %[2]s
-    console         %[8]s (sign in as anybody, without a password)
     cluster         .dev/bin/kubectl --kubeconfig %[3]s get examcontents -A
-    webhooks        what arrives at %[4]s is in %[5]s
+    webhooks        deliveries to %[4]s are in %[5]s; while .dev/receiver.fail exists, they fail
     PostgreSQL      %[6]s
     Redis           %[7]s
     logs, pids      .dev/log, .dev/pids
@@ -185,5 +185,6 @@ Ready. The same in .dev/env, for scripts:
     curl -H "Authorization: Bearer %[2]s" %[1]s/exam-prep/list
 
 Ctrl-C here or make dev-down elsewhere stops all of it.
-`, e.apiURL, e.apiKey, e.kubeconfig, e.receiverURL, e.dir.Path("receiver.jsonl"), e.databaseURL, e.redisURL, e.consoleURL)
+`, e.apiURL, e.apiKey, e.kubeconfig, e.receiverURL, e.dir.Path("receiver.jsonl"), e.databaseURL, e.redisURL, e.consoleURL,
+		account, e.origin+"/docs")
 }

@@ -35,8 +35,8 @@ func (e *environment) startDataPlane(ctx context.Context, group *errgroup.Group,
 	if e.apiAddress, err = e.ports.Address(ctx, "api"); err != nil {
 		return err
 	}
-	e.consoleURL = "http://" + e.apiAddress
-	e.apiURL = e.consoleURL + "/v1"
+	e.origin = "http://" + e.apiAddress
+	e.apiURL, e.consoleURL = e.origin+"/v1", e.origin+"/console/"
 	if _, err := e.examprep(ctx, "migrate"); err != nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func (e *environment) startDataPlane(ctx context.Context, group *errgroup.Group,
 	if err := e.writeEnv(); err != nil {
 		return err
 	}
-	e.console.sayf("the API serves. Try it:\n\n    curl -H \"Authorization: Bearer %s\" %s\n", e.apiKey, e.apiURL+"/exam-prep/list")
+	e.console.sayf("the API serves. Open the console, or make a request:\n\n    %s\n    curl -H \"Authorization: Bearer %s\" %s\n",
+		e.consoleURL, e.apiKey, e.apiURL+"/exam-prep/list")
 	return nil
 }
 
@@ -127,8 +128,9 @@ func (e *environment) startReceiver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := e.dir.WriteFile(filepath.Join("secrets", "webhooks"), nil, 0o600); err != nil {
-		return err
+	failFile := e.dir.Path("receiver.fail")
+	if _, err := os.Stat(failFile); err == nil {
+		e.console.sayf("the receiver returns 503 for each delivery until you delete %s", failFile)
 	}
 	e.receiverURL = "https://" + address + "/"
 	ctx, cancel := context.WithTimeout(ctx, startTime)
@@ -137,7 +139,7 @@ func (e *environment) startReceiver(ctx context.Context) error {
 		Name: "receiver", Path: e.dir.Path("bin", "receiver"),
 		Args: []string{
 			"--listen", address, "--log", e.dir.Path("receiver.jsonl"), "--cert-dir", e.dir.Path("receiver"),
-			"--secret-file", e.dir.Path("secrets", "webhooks"),
+			"--secret-file", e.dir.Path("secrets", "webhooks"), "--fail-file", failFile,
 		},
 		Ready: func(ctx context.Context) error { return dial(ctx, address) },
 	})
@@ -211,15 +213,18 @@ func (e *environment) startSignIn(ctx context.Context, group *errgroup.Group) er
 	}
 	e.issuer = "http://" + address + signin.Path
 	provider, err := signin.New(signin.Config{
-		Issuer: e.issuer, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.consoleURL + callbackPath,
-		Users: []signin.User{{Subject: signInUser, Email: "dev@example.com", Name: "Dev"}},
+		Issuer: e.issuer, ClientID: signInClient, ClientSecret: secret, RedirectURL: e.origin + callbackPath,
+		Users: []signin.User{
+			{Subject: signInUser, Email: "dev@example.com", Name: "Dev", Note: "owns the account " + account},
+			{Subject: "guest", Email: "guest@example.com", Name: "Guest", Note: "owns another account, until Dev invites guest@example.com"},
+		},
 	})
 	if err != nil {
 		return err
 	}
 	e.signIn = []string{
 		"EXAMPREP_OIDC_ISSUER=" + e.issuer, "EXAMPREP_OIDC_CLIENT_ID=" + signInClient,
-		"EXAMPREP_OIDC_CLIENT_SECRET=" + secret, "EXAMPREP_OIDC_REDIRECT_URL=" + e.consoleURL + callbackPath,
+		"EXAMPREP_OIDC_CLIENT_SECRET=" + secret, "EXAMPREP_OIDC_REDIRECT_URL=" + e.origin + callbackPath,
 	}
 	group.Go(func() error { return provider.Serve(ctx, listener) })
 	e.console.sayf("sign-in provider on http://%s (no password)", address)
@@ -252,7 +257,7 @@ func get(ctx context.Context, url, key string) error {
 	return nil
 }
 
-// dial wants somebody to listen.
+// dial returns an error if no process listens at the address.
 func dial(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

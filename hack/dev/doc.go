@@ -11,8 +11,10 @@
 // up keeps its state in .dev, so a second start takes seconds and finds its data. The data plane comes first: it is
 // built, published to and asked, and the request that worked is printed, while the control plane, whose programs may
 // have to be built, follows. .dev/env is written twice: once with what the data plane serves, and again, ending in
-// READY=1, when the samples are Ready in the cluster. One process supervises everything and stops it in reverse order at
-// SIGINT, SIGTERM or when something cannot be repaired; nothing outlives it.
+// READY=1, when the samples are Ready in the cluster. The program hack/dev/seed runs while the control plane starts, and
+// again after that: it gives the account dev something to show in the console. Its failure is printed and ends nothing.
+// One process supervises everything and stops it in reverse order at SIGINT, SIGTERM or when something cannot be repaired;
+// nothing outlives it.
 //
 // The servers for tests stay. Two holders (dev hold) own them, in processes of their own: one PostgreSQL and Redis, the
 // other the API server, which is started only for packages that need it. Addresses and passwords are chosen once and kept,

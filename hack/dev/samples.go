@@ -67,8 +67,8 @@ func readSamples(dir string) ([]object, error) {
 	return objects, nil
 }
 
-// pointAt makes the endpoints among the objects deliver to the receiver. Samples name a receiver that can never exist
-// (RFC 2606); one that names a real address is somebody's and is left alone.
+// pointAt makes the endpoints among the objects deliver to the receiver, each to its own path. Samples name a receiver that
+// can never exist (RFC 2606); a sample with a real address is left alone.
 func pointAt(objects []object, receiver string) {
 	for _, o := range objects {
 		if o.text("kind") != "WebhookEndpoint" {
@@ -76,12 +76,12 @@ func pointAt(objects []object, receiver string) {
 		}
 		declared, err := url.Parse(o.part("spec").text("url"))
 		if err == nil && reserved(declared.Hostname()) {
-			o.part("spec")["url"] = receiver
+			o.part("spec")["url"] = strings.TrimSuffix(receiver, "/") + declared.EscapedPath()
 		}
 	}
 }
 
-// reserved reports whether a host's name is one of those that RFC 2606 keeps from ever being anybody's.
+// reserved reports whether RFC 2606 reserves a host's name, so that the host never exists.
 func reserved(host string) bool {
 	for _, domain := range []string{"invalid", "example", "test", "localhost", "example.com", "example.org", "example.net"} {
 		if host == domain || strings.HasSuffix(host, "."+domain) {

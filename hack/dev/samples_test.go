@@ -35,7 +35,7 @@ resources: [a.yaml]
 		t.Fatalf("read %d objects: %v", len(objects), objects)
 	}
 	pointAt(objects, "https://127.0.0.1:1/")
-	check.Equal(t, objects[0].part("spec").text("url"), "https://127.0.0.1:1/", "the placeholder")
+	check.Equal(t, objects[0].part("spec").text("url"), "https://127.0.0.1:1/hook", "the placeholder")
 	check.Equal(t, objects[1].part("spec").text("url"), "https://hooks.acme.io/x", "somebody's address")
 	if objects[0].namespace() != "default" || objects[1].namespace() != "team" || !objects[0].ours() {
 		t.Errorf("namespaces %q and %q", objects[0].namespace(), objects[1].namespace())

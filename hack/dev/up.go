@@ -29,10 +29,10 @@ type environment struct {
 	// set by secrets
 	namespaceSecret, encryptionKeys string
 	// set by startDataPlane
-	apiAddress, apiURL, consoleURL string
-	receiverURL, apiKey            string
-	signIn                         []string // settings that tell the API of the sign-in provider
-	issuer                         string   // of the sign-in provider
+	apiAddress, origin, apiURL, consoleURL string
+	receiverURL, apiKey                    string
+	signIn                                 []string // settings that tell the API of the sign-in provider
+	issuer                                 string   // of the sign-in provider
 	// set by startCluster
 	kubectl, kubeconfig string
 }
@@ -92,9 +92,13 @@ func (e *environment) run(ctx context.Context, lastKey string) error {
 		if err := e.startDataPlane(ctx, group, lastKey); err != nil {
 			return err
 		}
+		seeded := make(chan struct{})
+		group.Go(func() error { defer close(seeded); e.seed(ctx); return nil })
 		if err := e.startCluster(ctx); err != nil {
 			return err
 		}
+		<-seeded
+		e.seed(ctx) // the declared endpoint is there now
 		if err := e.writeEnv(state.Ready()); err != nil {
 			return err
 		}
@@ -104,7 +108,7 @@ func (e *environment) run(ctx context.Context, lastKey string) error {
 	return group.Wait()
 }
 
-// prepare compiles the project and starts the stores beside that.
+// prepare compiles the project and starts the stores meanwhile.
 func (e *environment) prepare(ctx context.Context) error {
 	if err := os.MkdirAll(e.dir.Path("bin"), 0o755); err != nil {
 		return fmt.Errorf("make .dev/bin: %w", err)
@@ -115,8 +119,10 @@ func (e *environment) prepare(ctx context.Context) error {
 		if err := e.build(ctx, e.binary, "."); err != nil {
 			return err
 		}
-		if err := e.build(ctx, e.dir.Path("bin", "receiver"), "./hack/receiver"); err != nil {
-			return err
+		for _, tool := range []string{"receiver", "dev/seed"} {
+			if err := e.build(ctx, e.dir.Path("bin", filepath.Base(tool)), "./hack/"+tool); err != nil {
+				return err
+			}
 		}
 		e.console.sayf("compiled bin/examprep")
 		return nil
@@ -178,7 +184,7 @@ func (e *environment) seat(ctx context.Context, name string) (address, password 
 	return address, password, err
 }
 
-// writeEnv writes what is known of the environment; more lines may follow.
+// writeEnv writes the variables that are known, and more after them.
 func (e *environment) writeEnv(more ...state.Variable) error {
 	variables := []state.Variable{
 		{Name: "API_URL", Value: e.apiURL},

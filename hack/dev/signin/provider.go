@@ -34,8 +34,8 @@ type Config struct {
 	Users        []User
 }
 
-// User is a person to sign in as.
-type User struct{ Subject, Email, Name string }
+// User is a person to sign in as. The page shows the note next to the name.
+type User struct{ Subject, Email, Name, Note string }
 
 // Provider serves the protocol. Make one with New.
 type Provider struct {
@@ -100,12 +100,12 @@ var page = template.Must(template.New("choose").Parse(`<!doctype html><html lang
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 <style>form { margin: .5em 0 }</style><title>Sign in · development</title><h1>Sign in as</h1>
 {{range .Users}}<form method="post"><input type="hidden" name="subject" value="{{.Subject}}">
-<button>{{.Name}} &lt;{{.Email}}&gt;</button></form>{{end}}
+<button>{{.Name}} &lt;{{.Email}}&gt;</button> {{.Note}}</form>{{end}}
 <p>This provider belongs to <code>make dev</code>. It asks for no password.</p>`))
 
 func (p *Provider) choose(w http.ResponseWriter, r *http.Request) {
 	if err := p.checkRequest(r.URL.Query()); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest) // never a redirect to an address that is not ours
+		http.Error(w, err.Error(), http.StatusBadRequest) // never a redirect to another address than the client's
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

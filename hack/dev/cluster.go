@@ -168,7 +168,7 @@ func (e *environment) shareSecrets(ctx context.Context, objects []object) error 
 	return e.dir.WriteFile(filepath.Join("secrets", "webhooks"), []byte(secrets.String()), 0o600)
 }
 
-// help says how to call everything.
+// help returns the addresses of everything, and how to call it.
 func (e *environment) help() string {
 	return fmt.Sprintf(`
 Ready. The same in .dev/env, for scripts:

@@ -125,7 +125,7 @@ type entry struct {
 	Headers    map[string]string `json:"headers"`
 	Body       string            `json:"body"`
 	Verified   bool              `json:"verified"`
-	// Refused says why Verified is false.
+	// Refused is the reason if Verified is false.
 	Refused string `json:"refused,omitempty"`
 	// Repeated reports whether a delivery with the same path and dedupe_key was verified and accepted before.
 	Repeated bool `json:"repeated,omitempty"`

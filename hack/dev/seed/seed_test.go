@@ -78,7 +78,7 @@ func (i *installation) startWorker() {
 	worker, err := delivery.New(delivery.Config{
 		Prefix: prefix, AllowedRanges: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, CAPEM: i.receiver.CAPEM(),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
-		RetentionTimeout: testkit.Patience, SweepInterval: 50 * time.Millisecond,
+		RetentionTimeout: testkit.Patience,
 	}, testkit.Open(i.t, i.Pool.Config().ConnString(), delivery.SessionSettings()), client, apitest.Keyring(i.t))
 	check.NoError(i.t, err)
 	testkit.Run(i.t, worker.Run)

@@ -2,6 +2,7 @@ package signin_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -87,7 +88,7 @@ func newClient(t *testing.T) (*oauth2.Config, *oidc.IDTokenVerifier) {
 	issuer := "http://" + server.Listener.Addr().String() + signin.Path
 	provider, err := signin.New(signin.Config{
 		Issuer: issuer, ClientID: "examprep", ClientSecret: "a secret&more", RedirectURL: redirect,
-		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev"}},
+		Users: []signin.User{{Subject: "dev", Email: "dev@example.com", Name: "Dev", Note: "owns <everything>"}},
 	})
 	check.NoError(t, err)
 	server.Config.Handler = provider.Handler()
@@ -119,4 +120,50 @@ func post(t *testing.T, address, subject string) *http.Response {
 	check.NoError(t, err)
 	t.Cleanup(func() { _ = response.Body.Close() })
 	return response
+}
+
+func TestThePageHasAButtonForEachUser(t *testing.T) {
+	client, _ := newClient(t)
+	address := client.AuthCodeURL("s", oauth2.S256ChallengeOption(oauth2.GenerateVerifier()))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+	check.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	check.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	check.NoError(t, err)
+	check.Equal(t, strings.Count(string(body), "<button>"), 1, "buttons in %s", body)
+	check.Contains(t, string(body), `<button>Dev &lt;dev@example.com&gt;</button> owns &lt;everything&gt;</form>`, "page")
+}
+
+func TestABrowserReportsARefusedSignIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		callback http.HandlerFunc
+		want     string
+	}{
+		"no cookie": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusSeeOther) }, "set no session cookie"},
+		"an error":  {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no account", http.StatusForbidden) }, "status 403: no account"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mux := http.NewServeMux()
+			mux.HandleFunc("GET /v1/developer/sign-in", func(w http.ResponseWriter, r *http.Request) {
+				http.SetCookie(w, &http.Cookie{Name: "state", Value: "s", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
+				http.Redirect(w, r, "/provider", http.StatusSeeOther)
+			})
+			mux.HandleFunc("POST /provider", func(w http.ResponseWriter, r *http.Request) {
+				if r.PostFormValue("subject") != "dev" || r.Header.Get("Cookie") != "" {
+					t.Errorf("subject %q, cookies %q", r.PostFormValue("subject"), r.Header.Get("Cookie"))
+				}
+				http.Redirect(w, r, "/callback", http.StatusSeeOther)
+			})
+			mux.HandleFunc("GET /callback", c.callback)
+			server := httptest.NewServer(mux)
+			defer server.Close()
+			_, err := signin.SignIn(t.Context(), server.URL+"/v1", "dev")
+			if err == nil {
+				t.Fatal("the sign-in succeeded")
+			}
+			check.Contains(t, err.Error(), c.want, "error")
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,7 +46,7 @@ type consoleData struct {
 // openConsole makes a database for the account, an API pod on it, and the sessions.
 func (s *stack) openConsole(ctx context.Context) (c *consoleData, err error) {
 	c = &consoleData{stack: s}
-	databaseURL := ""
+	var databaseURL string
 	if databaseURL, c.pool, err = s.createDatabase(ctx, "console"); err != nil {
 		return nil, err
 	}
@@ -106,9 +107,9 @@ func (c *consoleData) serve(ctx context.Context, databaseURL string) (err error)
 	if c.supervisor, err = process.New(c.stack.dir.Path("log"), c.stack.dir.Path("pids"), c.stack.say); err != nil {
 		return err
 	}
-	_, err = c.stack.startPodUnder(ctx, c.supervisor, c.stack.binary, name, "DATABASE_URL="+databaseURL, "EXAMPREP_OIDC_ISSUER="+c.issuer,
+	return c.stack.startUnder(ctx, c.supervisor, c.stack.binary, name, "api", // startPod would choose another address
+		"EXAMPREP_LISTEN="+c.address, "GOMAXPROCS="+strconv.Itoa(podProcessors), "DATABASE_URL="+databaseURL, "EXAMPREP_OIDC_ISSUER="+c.issuer,
 		"EXAMPREP_OIDC_CLIENT_ID="+clientID, "EXAMPREP_OIDC_CLIENT_SECRET="+secret, "EXAMPREP_OIDC_REDIRECT_URL="+redirect)
-	return err
 }
 
 // fill signs the owner in, registers an endpoint, and copies what that wrote.

@@ -112,7 +112,7 @@ func (s *seeder) ensureKeys(ctx context.Context) error {
 
 // makeKey creates a key and brings it into its state. The successor of an earlier rotation is rotated in its turn.
 func (s *seeder) makeKey(ctx context.Context, want sample, keys []key) error {
-	prefix := ""
+	var prefix string
 	if last, ok := find(keys, func(k key) bool { return k.Name == want.name && k.active() && !k.Rotated }); ok && want.rotated {
 		prefix = last.Prefix
 	} else {

@@ -75,16 +75,16 @@ func (b *Browser) Call(ctx context.Context, method, path string, body any, statu
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, content, err := b.send(request)
+	got, err := b.send(request)
 	switch {
 	case err != nil:
 		return err
-	case response.StatusCode != status:
-		return &StatusError{Request: method + " " + path, Status: response.StatusCode, Body: strings.TrimSpace(string(content))}
+	case got.status != status:
+		return got.failure(request)
 	case result == nil:
 		return nil
 	}
-	if err := json.Unmarshal(content, result); err != nil {
+	if err := json.Unmarshal(got.body, result); err != nil {
 		return fmt.Errorf("decode the response to %s %s: %w", method, path, err)
 	}
 	return nil
@@ -113,36 +113,51 @@ func (b *Browser) redirect(ctx context.Context, method, address string, form url
 	if form != nil {
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	response, content, err := b.send(request)
+	got, err := b.send(request)
 	if err != nil {
 		return "", err
 	}
-	next, err := response.Location()
-	if err != nil {
-		return "", &StatusError{Request: method + " " + request.URL.Path, Status: response.StatusCode, Body: strings.TrimSpace(string(content))}
+	if got.location == nil {
+		return "", got.failure(request)
 	}
-	return next.String(), nil
+	return got.location.String(), nil
+}
+
+// response is what matters of a response; location is nil if it leads nowhere.
+type response struct {
+	status   int
+	location *url.URL
+	body     []byte
+}
+
+// failure reports the response to a request.
+func (r response) failure(request *http.Request) *StatusError {
+	return &StatusError{Request: request.Method + " " + request.URL.Path, Status: r.status, Body: strings.TrimSpace(string(r.body))}
 }
 
 // send sends a request with the cookies, and keeps those of the response.
-func (b *Browser) send(request *http.Request) (*http.Response, []byte, error) {
+func (b *Browser) send(request *http.Request) (response, error) {
 	request.Header.Set("Sec-Fetch-Site", "same-origin")
 	if len(b.cookies) > 0 {
 		request.Header.Set("Cookie", b.Cookie())
 	}
-	response, err := b.client.Do(request)
+	got, err := b.client.Do(request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, errors.Unwrap(err)) // without the query, which has the code
+		return response{}, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, errors.Unwrap(err)) // without the query, which has the code
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	defer got.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(got.Body, maxResponse))
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, err)
+		return response{}, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, err)
 	}
-	for _, cookie := range response.Cookies() {
+	for _, cookie := range got.Cookies() {
 		if cookie.MaxAge >= 0 { // the others are removed
 			b.cookies = append(b.cookies, cookie)
 		}
 	}
-	return response, content, nil
+	location, err := got.Location()
+	if err != nil {
+		location = nil // there is none
+	}
+	return response{status: got.StatusCode, location: location, body: body}, nil
 }

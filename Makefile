@@ -146,12 +146,13 @@ alerts: deps ## Make those of the chart's alerts fire that need no cluster: caus
 
 .PHONY: lint
 lint: FOR := lint
-lint: deps ## Lint with every linter that .golangci.yaml does not give a reason to switch off, the layout of packages, and the HTTP contract
+lint: deps ## Lint with every linter that .golangci.yaml does not give a reason to switch off, the layout of packages, the HTTP contract, and the types of the console's scripts
 	go -C hack/lint run ./layout -root $(CURDIR)
 	go -C hack/lint run ./prose -root $(CURDIR)
 	@linter=$(call tool,lint,golangci-lint); $(call each-module,$$linter run ./...)
 	$(HACKFLAGS) go run ./hack/openapi >.dev/openapi.json
 	.dev/bin/dev npm redocly lint --extends=recommended-strict .dev/openapi.json
+	$(HACKFLAGS) go run ./hack/console check
 
 # govulncheck -version succeeds without a database; only the line "DB updated" shows that there is one.
 .PHONY: vulncheck
@@ -208,8 +209,10 @@ bench: deps ## Measure against the baselines (BENCHFLAGS='-only all -small -dura
 ##@ Generate
 
 .PHONY: generate
-generate: ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries
+generate: FOR := lint
+generate: deps ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries, the console's copied modules
 	CONTROLLER_GEN=$(call tool,codegen,controller-gen) SQLC=$(call tool,codegen,sqlc) hack/codegen/generate.sh
+	$(HACKFLAGS) go run ./hack/console vendor
 
 # Packages with tests named TestGolden…: only their test programs know the flag -update.
 golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare(' server controllers | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')

@@ -1,10 +1,12 @@
-// Package npm installs the programs that tests and lint take from npm, pinned by package-lock.json to their digests: a
-// certified OpenID Connect provider, a linter for OpenAPI documents, and Node itself, so that neither depends on the
-// machine's own version (Debian's may be older than either accepts).
+// Package npm installs the packages that tests, lint and `make generate` take from npm, pinned by package-lock.json to their
+// digests: a certified OpenID Connect provider, a linter for OpenAPI documents, TypeScript, the modules that the console
+// copies, and Node itself. So none of them depends on the machine's own version, which may be too old.
 //
-// They are installed once per package-lock.json into the user's cache, into a directory beside the final one, which it
-// becomes by one rename, under a lock: of two runs at once one installs and the other waits, and a run that is killed
-// leaves nothing that looks finished. No script of any package is run. `make deps` installs npm itself.
+// TypeScript stays at the newest 5: openapi-typescript accepts no later one.
+//
+// They are installed once per package-lock.json into the user's cache, under a lock: of two runs at once one installs and
+// the other waits. The directory gets its name when it is complete, so a killed run leaves nothing that looks finished. No
+// script of any package is run. `make deps` installs npm itself.
 //
 // To change a version, edit package.json and run, in this directory:
 //

@@ -133,6 +133,11 @@ func (d Dir) Program(name string) string {
 	return filepath.Join(string(d), "node_modules", ".bin", name)
 }
 
+// File is the path of a file of the packages, named from node_modules on: preact/LICENSE.
+func (d Dir) File(name string) string {
+	return filepath.Join(string(d), "node_modules", filepath.FromSlash(name))
+}
+
 // path is PATH with dirs before it.
 func path(dirs ...string) string {
 	return strings.Join(append(dirs, os.Getenv("PATH")), string(os.PathListSeparator))

@@ -10,7 +10,7 @@ import (
 func rows() [][]string {
 	return [][]string{
 		{"api"},
-		{"server/audit", "server/batch", "server/excerpt", "server/memory", "server/postgres", "server/redisurl", "server/telemetry"},
+		{"server/audit", "server/batch", "server/console", "server/excerpt", "server/memory", "server/postgres", "server/redisurl", "server/telemetry"},
 		{"server/accounts"},
 		{
 			"server/catalog", "server/keys", "server/ratelimit", "server/seals", "server/sessions", "server/usage", "server/webhooks",

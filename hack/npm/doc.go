@@ -1,6 +1,6 @@
 // Package npm installs the packages that tests, lint and `make generate` take from npm, pinned by package-lock.json to their
-// digests: a certified OpenID Connect provider, a linter for OpenAPI documents, TypeScript, the modules that the console
-// copies, and Node itself. So none of them depends on the machine's own version, which may be too old.
+// digests. They are a certified OpenID Connect provider, a linter for OpenAPI documents, TypeScript, the modules that the
+// console copies, and Node itself: the machine's own version of these may be too old.
 //
 // TypeScript stays at the newest 5: openapi-typescript accepts no later one.
 //

@@ -10,6 +10,8 @@
 // A signed-in developer has a bucket of their own ([Gate.CheckSession]). So a flood behind the same address does not stop
 // them from revoking a key.
 //
+// Files of the console take no token: [Gate.Peek] reads the bucket of their client's address for the rate headers.
+//
 // An empty bucket is answered from memory until its next token, at most 500 ms. A grant is never remembered.
 //
 // # Failures

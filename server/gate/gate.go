@@ -91,6 +91,17 @@ func (g *Gate) CheckSession(ctx context.Context, token []byte) Decision {
 	return d
 }
 
+// Peek returns the state of a client address's bucket, from which it takes nothing. The request passes, also if the bucket is
+// empty or cannot be read.
+func (g *Gate) Peek(ctx context.Context, client netip.Addr) Decision {
+	d := ofTier(g.cfg.Anonymous)
+	if result, err := g.ask(ctx, addressBucket(client), g.cfg.Anonymous, g.limiter.Peek); err == nil {
+		d.Remaining, d.Reset = result.Remaining, ceilSeconds(result.Full)
+	}
+	d.Outcome = Allowed
+	return d
+}
+
 func (g *Gate) takeForKey(ctx context.Context, hash keys.Hash, key *directory.Key) Decision {
 	d := g.take(ctx, ratelimit.ID(hash[:]), *key.Tier, Allowed)
 	d.OfKey = true
@@ -105,20 +116,30 @@ func (g *Gate) takeForKey(ctx context.Context, hash keys.Hash, key *directory.Ke
 
 // take takes a token of a bucket; granted is the outcome of a request that gets one.
 func (g *Gate) take(ctx context.Context, id ratelimit.ID, tier keys.Tier, granted Outcome) Decision {
-	rate, err := ratelimit.NewRate(tier.Requests, tier.Period, tier.Burst)
-	if err != nil { // keys.Tier.Validate accepts no such tier
-		return unavailable(tier)
-	}
-	if result, ok := g.denied.find(id, rate); ok {
-		g.metrics.deniedHits.Inc()
-		return decide(tier, result, granted)
-	}
-	result, err := g.limiter.Take(ctx, id, rate)
+	result, err := g.ask(ctx, id, tier, g.limiter.Take)
 	if err != nil {
 		return unavailable(tier)
 	}
-	g.denied.note(id, rate, result)
 	return decide(tier, result, granted)
+}
+
+// ask returns the answer of a bucket: from memory if it is known to be empty, else of the limiter's Take or Peek.
+func (g *Gate) ask(
+	ctx context.Context, id ratelimit.ID, tier keys.Tier, limiter func(context.Context, ratelimit.ID, ratelimit.Rate) (ratelimit.Result, error),
+) (ratelimit.Result, error) {
+	rate, err := ratelimit.NewRate(tier.Requests, tier.Period, tier.Burst)
+	if err != nil { // keys.Tier.Validate accepts no such tier
+		return ratelimit.Result{}, err
+	}
+	if result, ok := g.denied.find(id, rate); ok {
+		g.metrics.deniedHits.Inc()
+		return result, nil
+	}
+	result, err := limiter(ctx, id, rate)
+	if err == nil {
+		g.denied.note(id, rate, result)
+	}
+	return result, err
 }
 
 // bearer returns the token of a Bearer credential, nil if it is none.

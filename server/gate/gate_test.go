@@ -124,6 +124,23 @@ func TestASessionHasABucketOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestPeekShowsTheBucketOfAnAddressAndPasses(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 2, Period: time.Hour, Burst: 2}}})
+	for left := 2; left >= 0; left-- {
+		for range 3 {
+			d := e.gate.Peek(t.Context(), client)
+			if d.Outcome != gate.Allowed || d.OfKey || d.Limit != 2 || d.Remaining != left || d.RetryAfter != 0 {
+				t.Errorf("%d tokens: got %+v", left, d)
+			}
+			check.Equal(t, d.Policy, gate.Policy{Requests: 2, Window: time.Hour}, "policy")
+			check.Equal(t, d.Reset > 0, left < 2, "a reset, with %d tokens", left)
+		}
+		e.gate.Check(t.Context(), nil, client)
+	}
+	expectOutcome(t, e.gate.Check(t.Context(), nil, client), gate.Limited, "an empty bucket")
+}
+
 // A pod without a lease cannot know whether a key is new or unknown.
 func TestARequestThatCannotBeDecidedIsToldTheAllowanceOfItsAddress(t *testing.T) {
 	t.Parallel()

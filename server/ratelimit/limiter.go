@@ -65,6 +65,7 @@ func ClientOptions(o *redis.UniversalOptions) {
 type request struct {
 	id   ID
 	rate Rate
+	peek bool // takes nothing
 }
 
 type call = batch.Call[request, Result]
@@ -101,13 +102,22 @@ func New(cfg Config, rdb redis.UniversalClient) *Limiter {
 // Take takes a token from a bucket, or says when the next one comes. The error is a [*batch.FullError] when too many
 // requests wait, a [*batch.AbandonedError] when ctx ends first, or a [*batch.ClosedError].
 func (l *Limiter) Take(ctx context.Context, id ID, r Rate) (Result, error) {
+	return l.answer(ctx, request{id: id, rate: r})
+}
+
+// Peek reads a bucket and takes nothing from it. Its result is never Allowed. The errors are those of Take.
+func (l *Limiter) Peek(ctx context.Context, id ID, r Rate) (Result, error) {
+	return l.answer(ctx, request{id: id, rate: r, peek: true})
+}
+
+func (l *Limiter) answer(ctx context.Context, asked request) (Result, error) {
 	switch {
-	case r.requests == 0:
+	case asked.rate.requests == 0:
 		return Result{}, nil
 	case l.degraded.Load():
-		return l.takeLocal(id, r), nil
+		return l.answerLocally(asked), nil
 	default:
-		return l.batches.Do(ctx, request{id: id, rate: r})
+		return l.batches.Do(ctx, asked)
 	}
 }
 
@@ -160,7 +170,7 @@ func (l *Limiter) run(at int, calls []*call) {
 	}
 	for _, c := range calls {
 		if !c.Answered() {
-			c.Answer(l.takeLocal(c.Request.id, c.Request.rate), nil)
+			c.Answer(l.answerLocally(c.Request), nil)
 		}
 	}
 }

@@ -156,7 +156,9 @@ func (g *group) add(c *call) {
 		g.ids = append(g.ids, c.Request.id)
 		g.items = append(g.items, item{rate: c.Request.rate})
 	}
-	g.items[at].asked++
+	if !c.Request.peek {
+		g.items[at].asked++
+	}
 	g.calls, g.at = append(g.calls, c), append(g.at, at)
 }
 
@@ -194,7 +196,7 @@ func (g *group) answer() error {
 	}
 	for i, c := range g.calls {
 		it := &g.items[g.at[i]]
-		allowed, missing := it.served < it.granted, it.missing
+		allowed, missing := !c.Request.peek && it.served < it.granted, it.missing
 		if allowed {
 			it.served++
 			missing -= float64(it.granted-it.served) * float64(it.rate.period) // of the calls that follow

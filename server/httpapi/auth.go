@@ -83,7 +83,7 @@ func (s *Server) admitsBody(ctx context.Context, route *endpoint.Route, r *excha
 }
 
 // decide asks the gate, once for each request. Requests of a developer count by session, so other clients of the address cannot
-// use up its allowance.
+// use up its allowance. Static files take nothing, so no page lacks a part.
 func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange) (decision gate.Decision) {
 	if expected, ok := r.HTTP.UserValue(expectationKey{}).(*expectation); ok && expected.asked {
 		return expected.decision
@@ -95,6 +95,9 @@ func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange)
 			wire.Prove(r.HTTP)
 		}
 	}()
+	if route.Access == endpoint.Static {
+		return s.deps.Gate.Peek(ctx, r.Client)
+	}
 	if route.Access == endpoint.Session {
 		if token := r.HTTP.Request.Header.Cookie(developer.SessionCookie); s.deps.Developer.Sessions.Authentic(token) {
 			return s.deps.Gate.CheckSession(ctx, token)

@@ -29,6 +29,10 @@ func (g openGate) CheckSession(ctx context.Context, _ []byte) gate.Decision {
 	return g.Check(ctx, nil, netip.Addr{})
 }
 
+func (g openGate) Peek(ctx context.Context, client netip.Addr) gate.Decision {
+	return g.Check(ctx, nil, client)
+}
+
 func (openGate) Check(context.Context, []byte, netip.Addr) gate.Decision {
 	return gate.Decision{
 		Outcome: gate.Allowed, Limit: 120, Remaining: 119, Reset: time.Second, Policy: gate.Policy{Requests: 120, Window: time.Minute},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,9 +79,9 @@ func TestEveryRouteIsInTheContract(t *testing.T) {
 // contractRun is the servers that it takes to see every status.
 type contractRun struct {
 	*stage
-	// broken answers from parts that fail; limited admits one request an hour from an address; signless has no sign-in; closed gives
-	// persons no account.
-	broken, limited, signless, closed *api
+	// broken answers from parts that fail; limited admits one request an hour from an address; signless has no sign-in; shut has a gate
+	// that cannot answer.
+	broken, limited, signless, shut *api
 	// undecided is the session of a person without an account.
 	undecided string
 	// exhausted is a key whose allowance is used up.
@@ -96,11 +97,7 @@ func newContractRun(t *testing.T) *contractRun {
 	c.cookie = c.signIn("ada")
 	c.hook = c.newWebhook(c.cookie)
 	c.broken = c.variant(httpapi.Config{}, breakParts)
-	c.closed = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) {
-		other := *c.API
-		other.NoPersonalAccounts = true
-		deps.Developer = developerOf(c.provider)(&other)
-	})
+	c.shut = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Gate = shutGate{} })
 	c.newInvitation("undecided@example.org")
 	c.undecided = c.signIn("undecided")
 	c.signless = c.variant(httpapi.Config{}, func(deps *httpapi.Deps) { deps.Developer = nil })
@@ -143,6 +140,13 @@ func (brokenSessions) Authentic([]byte) bool { return true }
 
 func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, errors.New("broken")
+}
+
+// shutGate cannot answer.
+type shutGate struct{ httpapi.Gate }
+
+func (shutGate) Check(context.Context, []byte, netip.Addr) gate.Decision {
+	return gate.Decision{RetryAfter: time.Second, Limit: 120, Policy: gate.Policy{Requests: 120, Window: time.Minute}}
 }
 
 func breakParts(deps *httpapi.Deps) {
@@ -196,20 +200,12 @@ func (c *contractRun) drive304(o openapitest.Operation) response {
 }
 
 func (c *contractRun) drive401(o openapitest.Operation) response {
-	r := c.request(o)
-	if o.ID == "completeSignIn" {
-		r.path = o.Path + "?code=forged&state=forged"
-	}
-	return c.send(r.with("Authorization", "").with("Cookie", ""))
+	return c.send(c.request(o).with("Authorization", "").with("Cookie", ""))
 }
 
 func (c *contractRun) drive403(o openapitest.Operation) response {
 	r := c.request(o)
-	switch {
-	case o.ID == "completeSignIn":
-		r = c.beginSignIn("nobody")
-		return c.closed.call(r.method, r.path, r.body, r.header)
-	case o.Method == http.MethodGet:
+	if o.Method == http.MethodGet {
 		return c.send(r.with("Cookie", c.undecided))
 	}
 	return c.send(r.with("Sec-Fetch-Site", "cross-site"))
@@ -254,6 +250,15 @@ func (c *contractRun) drive500(o openapitest.Operation) response {
 	return c.broken.call(r.method, r.path, r.body, r.header)
 }
 
+// driveRefusedPage checks that a failed navigation leads to the page of refusals, which shows reason.
+func (c *contractRun) driveRefusedPage(o openapitest.Operation, reason string, got response) {
+	c.t.Helper()
+	c.expect(o, http.StatusSeeOther, got)
+	if at := got.header.Get("Location"); !strings.HasPrefix(at, "/console/refused?reason="+reason+"&") {
+		c.t.Errorf("%s leads to %s, want the refusal %s", o.ID, at, reason)
+	}
+}
+
 // driveOutages makes PostgreSQL, Redis and the provider unreachable: 503. Every request is prepared before. The pod's lease on
 // its directory of keys must be over: until then the pod serves exams from memory.
 func (c *contractRun) driveOutages(operations []openapitest.Operation) {
@@ -270,8 +275,14 @@ func (c *contractRun) driveOutages(operations []openapitest.Operation) {
 	c.Clock.Pass(3 * time.Second)
 	for i, o := range operations {
 		got := c.send(requests[i])
-		if o.ID == "beginSignIn" { // it needs the provider only until it knows it
-			got = fresh.call(requests[i].method, requests[i].path, requests[i].body, requests[i].header)
+		switch o.ID {
+		case "beginSignIn": // it needs the provider only until it knows it
+			c.driveRefusedPage(o, "provider", fresh.call(requests[i].method, requests[i].path, "", requests[i].header))
+		case "completeSignIn":
+			c.driveRefusedPage(o, "unavailable", got)
+		}
+		if o.ID == "beginSignIn" || o.ID == "completeSignIn" { // only the gate returns 503
+			got = c.shut.call(requests[i].method, requests[i].path, "", requests[i].header)
 		}
 		c.expect(o, http.StatusServiceUnavailable, got)
 		if seconds, err := strconv.Atoi(got.header.Get("Retry-After")); err != nil || seconds < 1 {

@@ -134,7 +134,7 @@ func (b *browser) expect(status int, method, target, body, format string, args .
 func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 	b.t.Helper()
 	provider.QueueUser(&mockoidc.MockUser{Subject: subject, Email: subject + "@example.org", EmailVerified: true})
-	_, header, _ := b.do(http.MethodGet, "/", "")
+	_, header, _ := b.do(http.MethodGet, "/console/keys", "")
 	status, header, _ := b.do(http.MethodGet, header.Get("Location"), "")
 	if status != http.StatusSeeOther {
 		b.t.Fatalf("sign-in: status %d", status)
@@ -143,7 +143,7 @@ func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 	back, err := url.Parse(header.Get("Location"))
 	check.NoError(b.t, err)
 	status, header, body := b.do(http.MethodGet, back.RequestURI(), "")
-	if status != http.StatusSeeOther || header.Get("Location") != "/v1/developer/session" {
+	if status != http.StatusSeeOther || header.Get("Location") != "/console/keys" {
 		b.t.Fatalf("callback: status %d, %v", status, body)
 	}
 }

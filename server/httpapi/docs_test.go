@@ -164,6 +164,24 @@ func TestTheReferenceHasOneAddress(t *testing.T) {
 // A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
 func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	t.Parallel()
+	a := newAPI(t, apitest.Options{})
+	shown := showPage(t, "http://"+a.Address+"/docs")
+	contract, err := openapi.JSON()
+	check.NoError(t, err)
+	operations := regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
+	if len(operations) < 30 {
+		t.Fatalf("%d operations found; the document's form has changed", len(operations))
+	}
+	for _, operation := range operations {
+		if !strings.Contains(shown, "-"+operation[1]+`"`) {
+			t.Errorf("the page does not show %s", operation[1])
+		}
+	}
+}
+
+// showPage returns the elements of a page that a browser shows. The page must not complain.
+func showPage(t *testing.T, address string) string {
+	t.Helper()
 	browser, err := exec.LookPath("chromium")
 	if err != nil && os.Getenv("CI") == "true" {
 		t.Fatal("there is no chromium to show the page: run make deps")
@@ -171,7 +189,6 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no chromium to show the page: run make deps")
 	}
-	a := newAPI(t, apitest.Options{})
 	profile, err := os.MkdirTemp("", "chromium") //nolint:usetesting // its processes may still write there, which t.TempDir would mind
 	check.NoError(t, err)
 	defer func() { _ = os.RemoveAll(profile) }()
@@ -180,7 +197,7 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	show := exec.CommandContext(ctx, browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+profile,
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", "--virtual-time-budget=20000", "--enable-logging=stderr",
-		"--dump-dom", "http://"+a.Address+"/docs")
+		"--dump-dom", address)
 	var said strings.Builder
 	show.Stderr = &said
 	show.WaitDelay = testkit.Patience // for its children, which hold its output
@@ -188,22 +205,12 @@ func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
-	contract, err := openapi.JSON()
-	check.NoError(t, err)
-	operations := regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
-	if len(operations) < 30 {
-		t.Fatalf("%d operations found; the document's form has changed", len(operations))
-	}
-	for _, operation := range operations {
-		if !strings.Contains(string(shown), "-"+operation[1]+`"`) {
-			t.Errorf("the page does not show %s", operation[1])
-		}
-	}
 	for line := range strings.Lines(said.String()) { // what the page's policy refuses, and errors in its scripts, too
 		if strings.Contains(line, "CONSOLE") {
 			t.Errorf("the page complains: %s", line)
 		}
 	}
+	return string(shown)
 }
 
 // TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are

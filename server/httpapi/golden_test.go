@@ -18,7 +18,7 @@ import (
 
 func TestGoldenRoutes(t *testing.T) {
 	t.Parallel()
-	names := map[endpoint.Access]string{endpoint.APIKey: "key", endpoint.Open: "open", endpoint.Session: "session"}
+	names := map[endpoint.Access]string{endpoint.APIKey: "key", endpoint.Open: "open", endpoint.Static: "static", endpoint.Session: "session"}
 	var lines []string
 	for _, route := range routes(Config{}.withDefaults(), Deps{Catalog: brokenCatalog{}, Developer: &developer.Deps{}}) {
 		name, ok := names[route.Access]

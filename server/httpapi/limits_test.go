@@ -142,6 +142,10 @@ func (s *stage) try(o openapitest.Operation, f openapitest.Field, trial openapit
 		s.t.Errorf("%s: %s may be %s, but: %s", o.ID, f.Name, short(trial.Value), got.body)
 	case trial.Allowed && got.status >= http.StatusInternalServerError:
 		s.t.Errorf("%s: %s = %s: %d %s", o.ID, f.Name, short(trial.Value), got.status, got.body)
+	case !trial.Allowed && o.ID == "completeSignIn": // a navigation, which leads to a page
+		if at := got.header.Get("Location"); !strings.HasPrefix(at, "/console/refused?reason=refused&") {
+			s.t.Errorf("%s: %s must not be %s, but it leads to %s", o.ID, f.Name, short(trial.Value), at)
+		}
 	case !trial.Allowed && (got.status != http.StatusBadRequest || !named):
 		s.t.Errorf("%s: %s must not be %s, but: %d %s", o.ID, f.Name, short(trial.Value), got.status, short(got.body))
 	}

@@ -28,6 +28,8 @@ func (g closedGate) CheckSession(context.Context, []byte) gate.Decision { return
 
 func (g closedGate) Check(context.Context, []byte, netip.Addr) gate.Decision { return gate.Decision(g) }
 
+func (g closedGate) Peek(context.Context, netip.Addr) gate.Decision { return gate.Decision(g) }
+
 type brokenCatalog struct {
 	Catalog
 	ready bool

@@ -31,6 +31,8 @@ type Gate interface {
 	Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision
 	// CheckSession takes the token of a session.
 	CheckSession(ctx context.Context, token []byte) gate.Decision
+	// Peek takes the client's address. It takes no token, and the request passes.
+	Peek(ctx context.Context, client netip.Addr) gate.Decision
 }
 
 // Catalog has the exams; *read.Snapshot implements it. Its methods never wait. Results are shared and must not be changed.
@@ -129,7 +131,7 @@ func routes(cfg Config, deps Deps) []endpoint.Route {
 	all = append(all, (&attemptHandlers{deps.Attempts}).routes()...)
 	all = append(all, reference.Routes(compressor)...)
 	if deps.Developer != nil {
-		all = append(all, developer.Routes(*deps.Developer, deps.Logger)...)
+		all = append(all, developer.Routes(*deps.Developer, compressor, deps.Logger)...)
 	}
 	return all
 }

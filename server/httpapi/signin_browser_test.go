@@ -29,6 +29,7 @@ const (
 	sessionPath   = "/v1/developer/session"
 	sessionsPath  = "/v1/developer/sessions"
 	keysPath      = "/v1/developer/keys"
+	consolePath   = "/console/"
 )
 
 // premises are the API as people reach it, behind TLS, and the provider that it sends them to.
@@ -101,7 +102,13 @@ func (b *browser) get(target string) response {
 
 func (b *browser) begin() *url.URL {
 	b.t.Helper()
-	got := b.get("/v1/developer/sign-in")
+	return b.beginFor("")
+}
+
+// beginFor begins a sign-in that leads to a page of the console.
+func (b *browser) beginFor(returnTo string) *url.URL {
+	b.t.Helper()
+	got := b.get("/v1/developer/sign-in?return_to=" + url.QueryEscape(returnTo))
 	if got.status != http.StatusSeeOther {
 		b.t.Fatalf("sign-in: %d %s", got.status, got.body)
 	}
@@ -169,7 +176,7 @@ func (b *browser) signIn(subject string) *url.URL {
 	b.t.Helper()
 	back := b.authenticate(b.begin(), subject)
 	got := b.call(back)
-	if got.status != http.StatusSeeOther || got.header.Get("Location") != sessionPath {
+	if got.status != http.StatusSeeOther || got.header.Get("Location") != consolePath {
 		b.t.Fatalf("callback: %d %s", got.status, got.body)
 	}
 	return back

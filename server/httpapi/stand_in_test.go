@@ -142,12 +142,12 @@ func (s standInAttempts) History(_ context.Context, _ keys.Identity, req attempt
 
 type standInSignIn struct{ *standIn }
 
-func (standInSignIn) Begin(context.Context) (string, string, error) {
+func (standInSignIn) Begin(context.Context, string) (string, string, error) {
 	return "https://provider.example/", "token", nil
 }
 
-func (standInSignIn) Complete(context.Context, string, sessions.Callback) (string, error) {
-	return "token", nil
+func (standInSignIn) Complete(context.Context, string, sessions.Callback) (sessions.SignedIn, error) {
+	return sessions.SignedIn{Token: "token"}, nil
 }
 
 func (standInSignIn) Choose(context.Context, string, sessions.Session, uuid.UUID) error { return nil }

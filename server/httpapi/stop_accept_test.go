@@ -65,6 +65,10 @@ func (g holdingGate) CheckSession(ctx context.Context, _ []byte) gate.Decision {
 	return g.Check(ctx, nil, netip.Addr{})
 }
 
+func (g holdingGate) Peek(ctx context.Context, client netip.Addr) gate.Decision {
+	return g.Check(ctx, nil, client)
+}
+
 func (g holdingGate) Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision {
 	close(g.asked)
 	<-g.release

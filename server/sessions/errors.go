@@ -4,6 +4,7 @@ package sessions
 type RefusedError struct {
 	Reason     string // for the log: one of a few fixed texts, without anything that was sent
 	ByProvider bool   // the provider sent the person back without having signed them in
+	Over       bool   // the sign-in is over, or another browser began it; a new one can succeed
 }
 
 func (e *RefusedError) Error() string { return "sign-in refused: " + e.Reason }

@@ -119,7 +119,7 @@ func (f *fixture) count(t *testing.T, table string) (n int) {
 
 func (f *fixture) returned(t *testing.T) (cookie string, back sessions.Callback) {
 	t.Helper()
-	address, cookie, err := f.signIn.Begin(t.Context())
+	address, cookie, err := f.signIn.Begin(t.Context(), "")
 	check.NoError(t, err)
 	return cookie, f.atProvider(t, address)
 }

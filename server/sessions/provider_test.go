@@ -59,7 +59,7 @@ func TestProviderIsDiscoveredEveryTenMinutesAndKeptWhileThatFails(t *testing.T) 
 		*f.clock = begun.Add(step.after)
 		away.Store(step.away)
 		for range 3 {
-			_, _, err := signIn.Begin(t.Context())
+			_, _, err := signIn.Begin(t.Context(), "")
 			if _, failed := errors.AsType[*sessions.ProviderError](err); failed != step.fails || err != nil && !failed {
 				t.Errorf("after %s: %v", step.after, err)
 			}
@@ -135,7 +135,7 @@ func TestSignInAtASlowProviderEndsWithItsContext(t *testing.T) {
 			t.Parallel()
 			prepare, arrived := hang(t, endpoint)
 			f := newFixture(t, prepare)
-			signIn := func(ctx context.Context) error { _, _, err := f.signIn.Begin(ctx); return err }
+			signIn := func(ctx context.Context) error { _, _, err := f.signIn.Begin(ctx, ""); return err }
 			if endpoint != discovery {
 				cookie, back := f.returned(t)
 				signIn = func(ctx context.Context) error { _, err := f.signIn.Complete(ctx, cookie, back); return err }
@@ -160,7 +160,7 @@ func TestSignInAtASlowProviderEndsAtTheTimeout(t *testing.T) {
 	signIn := sessions.NewSignIn(registration, []byte(secret), f.peopleIn(f.pool), f.store)
 	ended := make(chan error, 1)
 	go func() {
-		_, _, err := signIn.Begin(t.Context())
+		_, _, err := signIn.Begin(t.Context(), "")
 		ended <- err
 	}()
 	unreachable(t, testkit.Receive(t, ended, "the end of the sign-in"))

@@ -78,6 +78,13 @@ type signInState struct {
 	Nonce    string    `json:"nonce"`
 	Verifier string    `json:"verifier"`
 	Ends     time.Time `json:"ends"`
+	ReturnTo string    `json:"return_to,omitempty"`
+}
+
+// SignedIn is a completed sign-in.
+type SignedIn struct {
+	Token    string // the new session's
+	ReturnTo string // as it was given to Begin
 }
 
 const reasonExpired = "this sign-in is over or was never begun"
@@ -97,15 +104,16 @@ func NewSignIn(registration Provider, secret []byte, accounts Accounts, store *S
 }
 
 // Begin returns the provider's address to redirect to, and the value of a short-lived cookie that ties the sign-in to this
-// browser. A callback is refused without it. It fails with a *ProviderError.
-func (s *SignIn) Begin(ctx context.Context) (address, cookie string, err error) {
+// browser. A callback is refused without it. The cookie has returnTo, which the provider does not see: where the browser goes
+// after the sign-in. It fails with a *ProviderError.
+func (s *SignIn) Begin(ctx context.Context, returnTo string) (address, cookie string, err error) {
 	provider, err := s.discover(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	begun := signInState{
 		Issuer: provider.issuer, State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Ends: s.store.now().Add(SignInTimeout),
+		Ends: s.store.now().Add(SignInTimeout), ReturnTo: returnTo,
 	}
 	address = provider.client.AuthCodeURL(begun.State, oidc.Nonce(begun.Nonce), oauth2.S256ChallengeOption(begun.Verifier))
 	value, err := json.Marshal(begun)
@@ -115,29 +123,30 @@ func (s *SignIn) Begin(ctx context.Context) (address, cookie string, err error) 
 	return address, s.cookies.encrypt(value), nil
 }
 
-// Complete takes the cookie of Begin and the provider's callback, and returns the token of a new session. A sign-in can be
-// completed once. The same callback can be tried again if the provider could not be discovered or PostgreSQL could not be
-// written. Errors: see the package comment.
-func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (token string, err error) {
+// Complete takes the cookie of Begin and the provider's callback, and starts a session. A sign-in can be completed once. The
+// same callback can be tried again if the provider could not be discovered or PostgreSQL could not be written. Errors: see the
+// package comment.
+func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (SignedIn, error) {
 	provider, err := s.discover(ctx)
 	if err != nil {
-		return "", err
+		return SignedIn{}, err
 	}
 	begun, err := s.resume(cookie, back.State)
 	if err != nil {
-		return "", err
+		return SignedIn{}, err
 	}
 	used, err := s.store.queries.SignInUsed(ctx, hashOf(begun.State))
 	if err != nil {
-		return "", fmt.Errorf("read sign-in: %w", err)
+		return SignedIn{}, fmt.Errorf("read sign-in: %w", err)
 	}
 	if used {
-		return "", &RefusedError{Reason: reasonExpired}
+		return SignedIn{}, &RefusedError{Reason: reasonExpired, Over: true}
 	}
 	session, err := provider.identify(oidc.ClientContext(ctx, s.http), begun, back)
 	if err != nil {
-		return "", err
+		return SignedIn{}, err
 	}
+	completed := SignedIn{ReturnTo: begun.ReturnTo}
 	// Each pod has its own clock, so the mark outlasts the sign-in by far.
 	mark := sessionsdb.UseSignInParams{Hash: hashOf(begun.State), ExpiresAt: s.store.now().Add(2 * SignInTimeout)}
 	err = s.transact(ctx, audit.SessionBegin, &session, func(ctx context.Context, store *Store, tx pgx.Tx) error {
@@ -146,31 +155,32 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (to
 			return fmt.Errorf("use sign-in: %w", err)
 		}
 		if first == 0 { // another callback succeeded since
-			return &RefusedError{Reason: reasonExpired}
+			return &RefusedError{Reason: reasonExpired, Over: true}
 		}
 		account, err := s.accounts.Enter(ctx, tx, session.Person)
 		if err != nil {
 			return err
 		}
 		session.AccountID = account.UUID
-		token, err = store.Create(ctx, session)
+		completed.Token, err = store.Create(ctx, session)
 		return err
 	})
-	if err == nil {
-		_ = s.store.Forget(ctx) // a later sign-in deletes the rest
+	if err != nil {
+		return SignedIn{}, err
 	}
-	return token, err
+	_ = s.store.Forget(ctx) // a later sign-in deletes the rest
+	return completed, nil
 }
 
 // resume returns the sign-in of a cookie. A wrong state does not consume the sign-in, so a forged callback link cannot
 // cancel it.
 func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
 	if cookie == "" || state == "" {
-		return begun, &RefusedError{Reason: "no sign-in was begun in this browser"}
+		return begun, &RefusedError{Reason: "no sign-in was begun in this browser", Over: true}
 	}
 	value, ok := s.cookies.decrypt(cookie)
 	if !ok || json.Unmarshal(value, &begun) != nil || !s.store.now().Before(begun.Ends) {
-		return begun, &RefusedError{Reason: reasonExpired}
+		return begun, &RefusedError{Reason: reasonExpired, Over: true}
 	}
 	if subtle.ConstantTimeCompare([]byte(state), []byte(begun.State)) != 1 {
 		return begun, &RefusedError{Reason: "the state is not the one this browser began with"}

@@ -28,14 +28,18 @@ func TestASignedInPersonKeepsOneAccount(t *testing.T) {
 	var first sessions.Session
 	for range 2 {
 		f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada", Email: "ada@example.org", EmailVerified: true})
-		address, cookie, err := f.signIn.Begin(t.Context())
+		address, cookie, err := f.signIn.Begin(t.Context(), "/console/keys")
 		check.NoError(t, err)
 		if !strings.Contains(address, "code_challenge_method=S256") {
 			t.Errorf("no PKCE in %s", address)
 		}
-		token, err := f.signIn.Complete(t.Context(), cookie, f.atProvider(t, address))
+		if strings.Contains(address, "console") {
+			t.Errorf("the provider gets the address to return to: %s", address)
+		}
+		completed, err := f.signIn.Complete(t.Context(), cookie, f.atProvider(t, address))
 		check.NoError(t, err)
-		session, err := f.store.Lookup(t.Context(), token)
+		check.Equal(t, completed.ReturnTo, "/console/keys", "where the sign-in leads")
+		session, err := f.store.Lookup(t.Context(), completed.Token)
 		check.NoError(t, err)
 		if session.Subject != "ada" || session.Email != "ada@example.org" {
 			t.Errorf("session = %+v", session)
@@ -52,9 +56,9 @@ func TestALongSubjectGetsAnAccountOfABoundedName(t *testing.T) {
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: strings.Repeat("s", 255)})
 	cookie, back := f.returned(t)
-	token, err := f.signIn.Complete(t.Context(), cookie, back)
+	completed, err := f.signIn.Complete(t.Context(), cookie, back)
 	check.NoError(t, err)
-	session, err := f.store.Lookup(t.Context(), token)
+	session, err := f.store.Lookup(t.Context(), completed.Token)
 	check.NoError(t, err)
 	if len(session.Account) > 200 || !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
 		t.Errorf("account %q", session.Account)
@@ -67,9 +71,9 @@ func TestASubjectThatEndsWithABlankIsAPersonOfItsOwn(t *testing.T) {
 	f := newFixture(t)
 	f.provider.QueueUser(&mockoidc.MockUser{Subject: "ada "})
 	cookie, back := f.returned(t)
-	token, err := f.signIn.Complete(t.Context(), cookie, back)
+	completed, err := f.signIn.Complete(t.Context(), cookie, back)
 	check.NoError(t, err)
-	session, err := f.store.Lookup(t.Context(), token)
+	session, err := f.store.Lookup(t.Context(), completed.Token)
 	check.NoError(t, err)
 	if !strings.HasPrefix(session.Account, f.provider.Issuer()+"#sha256:") {
 		t.Errorf("account %q", session.Account)
@@ -234,9 +238,10 @@ func TestSignInAndSignOutHappenOnlyWithTheirRecord(t *testing.T) {
 	expect("a sign-in without its record", 0, 0, 0)
 	allow()
 	cookie, back = f.returned(t) // the provider's code is used up
-	token, err := f.signIn.Complete(ctx, cookie, back)
+	completed, err := f.signIn.Complete(ctx, cookie, back)
 	check.NoError(t, err)
 	expect("a sign-in", 1, 1, 2) // with that of the new account
+	token := completed.Token
 	session, err := f.store.Lookup(ctx, token)
 	check.NoError(t, err)
 

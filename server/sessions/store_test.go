@@ -145,7 +145,7 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 	stranger := sessions.NewStore(f.pool, f.config("another secret of at least thirty-two bytes"))
 	foreign, err := stranger.Create(t.Context(), f.someone(t))
 	check.NoError(t, err)
-	_, ofSignIn, err := f.signIn.Begin(t.Context())
+	_, ofSignIn, err := f.signIn.Begin(t.Context(), "")
 	check.NoError(t, err)
 	for name, c := range map[string]struct {
 		token string

@@ -42,6 +42,9 @@ type Error struct {
 	RetryAfter int    // seconds; 0 sends no Retry-After
 	ManagedBy  string // the resource of the cluster that declares what the request wants to change; empty: not sent
 	Challenge  string // WWW-Authenticate of a 401 (RFC 9110 §15.5.2); empty: Bearer
+	// Page is where a browser is sent by 303, without a body, if the request is a navigation; empty for every other request. Log and
+	// metrics have the error as it is.
+	Page string
 }
 
 // Field names one field of a request, of the body or the query, and what is wrong with it.
@@ -94,6 +97,12 @@ func (e *Error) Write(ctx *fasthttp.RequestCtx) {
 	response.Header.Del(fasthttp.HeaderContentEncoding)
 	response.Header.SetContentType("application/json")
 	response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
+	if e.Page != "" {
+		response.SetStatusCode(fasthttp.StatusSeeOther)
+		response.Header.Set(fasthttp.HeaderLocation, e.Page)
+		response.Header.Del(fasthttp.HeaderContentType)
+		return
+	}
 	if e.RetryAfter > 0 {
 		response.Header.Set(fasthttp.HeaderRetryAfter, strconv.Itoa(e.RetryAfter))
 	}

@@ -24,7 +24,6 @@ func From(err error) *Error {
 	var mistake *attempts.Error
 	var invalidKey *keys.InvalidError
 	var invalidWebhook *webhooks.ValidationError
-	var refused *sessions.RefusedError
 	switch {
 	case errors.As(err, &own):
 		return own
@@ -43,9 +42,7 @@ func From(err error) *Error {
 			"and to: the result has more than %d rows; request fewer days or a single key_prefix", usage.MaxRows)})
 	case is[*sessions.NoSessionError](err):
 		return notSignedIn("Sign in first: GET /v1/developer/sign-in")
-	case errors.As(err, &refused) && refused.ByProvider:
-		return notSignedIn("You were not signed in at the provider. Begin again: GET /v1/developer/sign-in")
-	case refused != nil:
+	case is[*sessions.RefusedError](err):
 		return notSignedIn("The sign-in was not accepted. Begin again: GET /v1/developer/sign-in")
 	case is[*catalog.UnavailableError](err), is[*sessions.ProviderError](err), is[*keys.UnconfirmedError](err), postgres.Unavailable(err),
 		is[*batch.FullError](err), is[*batch.ClosedError](err):

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math"
 	"strconv"
@@ -23,8 +24,20 @@ type Representation struct {
 	Body      []byte
 	ETag      string // strong, with its quotes
 	MediaType string
-	Public    bool // admits shared caches; all caches must revalidate, so a republished exam is seen at once
+	Caching   Caching
 }
+
+// Caching is a Cache-Control. The zero value is Private.
+type Caching string
+
+// The kinds of caching. All caches of a Private or Public body must revalidate, so a republished exam is seen at once. A Forever
+// body never changes at its address.
+const (
+	Private Caching = "private, no-cache"
+	Public  Caching = "public, no-cache"
+	Forever Caching = "public, max-age=31536000, immutable"
+	Never   Caching = "no-store"
+)
 
 // Compressor keeps bodies in their compressed forms, by ETag. A form that is missing is made once, however many requests ask
 // for it. Only a body that is the same for all clients is compressed: zstd takes 7 times the CPU of a GET of 4 KB for a page of
@@ -45,11 +58,7 @@ func NewCompressor(budget uint64) *Compressor {
 // Send sends a representation, or 304 if the client has it. It is compressed if that is worth it.
 func (c *Compressor) Send(ctx context.Context, http *fasthttp.RequestCtx, sent Representation) {
 	request, header := &http.Request.Header, &http.Response.Header
-	cache := "private, no-cache"
-	if sent.Public {
-		cache = "public, no-cache"
-	}
-	header.Set(fasthttp.HeaderCacheControl, cache)
+	header.Set(fasthttp.HeaderCacheControl, string(cmp.Or(sent.Caching, Private)))
 	coding := Identity
 	if len(sent.Body) >= compressFrom {
 		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)

@@ -28,14 +28,16 @@ type Deps struct {
 
 	Environment     string        // production or sandbox; it is sent with each key
 	SessionLifetime time.Duration // the cookie's: the absolute time-out of a session
+	SignInContact   string        // whom persons ask who cannot sign in; the console shows it
 	Now             func() time.Time
 
 	Bulkhead *postgres.Bulkhead // bounds the connections that the reads of one account use at once; nil: no bound
 }
 
-// Routes returns all routes. Failed sign-ins are logged.
-func Routes(deps Deps, logger *slog.Logger) []endpoint.Route {
-	routes := (&signInHandlers{deps.SignIn, deps.Sessions, deps.SessionLifetime, logger}).routes()
+// Routes returns all routes, the console's too. compressor keeps the console's files. Failed sign-ins are logged.
+func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endpoint.Route {
+	routes := newConsoleHandlers(deps, compressor).routes()
+	routes = append(routes, (&signInHandlers{deps.SignIn, deps.Sessions, deps.SessionLifetime, logger}).routes()...)
 	routes = append(routes, (&personHandlers{deps.SignIn, deps.Sessions, deps.Accounts}).routes()...)
 	routes = append(routes, (&memberHandlers{deps.Accounts}).routes()...)
 	routes = append(routes, (&auditHandlers{deps.Audit}).routes()...)

@@ -27,7 +27,7 @@ func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	reads := 0
-	for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil) {
+	for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil, nil) {
 		if route.Access != endpoint.Session || route.Method != http.MethodGet {
 			continue
 		}
@@ -46,15 +46,15 @@ func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
 type waitingSignIn struct{ SignIn }
 
 // Begin returns when ctx ends.
-func (waitingSignIn) Begin(ctx context.Context) (address, token string, err error) {
+func (waitingSignIn) Begin(ctx context.Context, _ string) (address, cookie string, err error) {
 	<-ctx.Done()
 	return "", "", ctx.Err()
 }
 
 // Complete returns when ctx ends.
-func (waitingSignIn) Complete(ctx context.Context, _ string, _ sessions.Callback) (string, error) {
+func (waitingSignIn) Complete(ctx context.Context, _ string, _ sessions.Callback) (sessions.SignedIn, error) {
 	<-ctx.Done()
-	return "", ctx.Err()
+	return sessions.SignedIn{}, ctx.Err()
 }
 
 func TestSignInEndsWithTheContextOfItsRequest(t *testing.T) {
@@ -62,7 +62,7 @@ func TestSignInEndsWithTheContextOfItsRequest(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	tried := 0
-	for _, route := range Routes(Deps{SignIn: waitingSignIn{}}, nil) {
+	for _, route := range Routes(Deps{SignIn: waitingSignIn{}}, nil, nil) {
 		if route.Operation != "beginSignIn" && route.Operation != "completeSignIn" {
 			continue
 		}

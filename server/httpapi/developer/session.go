@@ -2,15 +2,12 @@ package developer
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/accounts"
@@ -19,100 +16,6 @@ import (
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/sessions"
 )
-
-// SignIn leads a developer through the OpenID Connect provider, and out again; *sessions.SignIn implements it.
-type SignIn interface {
-	Begin(ctx context.Context) (address, token string, err error)
-	Complete(ctx context.Context, token string, back sessions.Callback) (string, error)
-	// Choose moves a session to another account of its person.
-	Choose(ctx context.Context, token string, session sessions.Session, account uuid.UUID) error
-	SignOut(ctx context.Context, token string, session sessions.Session) error
-	SignOutEverywhere(ctx context.Context, session sessions.Session) error
-}
-
-type signInHandlers struct {
-	signIn   SignIn
-	sessions Sessions
-	lifetime time.Duration
-	logger   *slog.Logger
-}
-
-const (
-	signInPath = "/v1/developer/sign-in"
-	// sessionPath is where a signed-in developer lands.
-	sessionPath = "/v1/developer/session"
-)
-
-func (h *signInHandlers) routes() []endpoint.Route {
-	const get, open, waits = fasthttp.MethodGet, endpoint.Open, endpoint.Time
-	return []endpoint.Route{
-		{Method: get, Path: "/", Operation: "openConsole", Access: open, Handle: openConsole},
-		{Method: get, Path: signInPath, Operation: "beginSignIn", Access: open, Needs: waits, Handle: h.begin},
-		{Method: get, Path: "/v1/developer/callback", Operation: "completeSignIn", Access: open, Needs: waits, Handle: h.complete},
-	}
-}
-
-func openConsole(_ context.Context, r *endpoint.Request) error {
-	r.Redirect(signInPath)
-	return nil
-}
-
-func (h *signInHandlers) begin(ctx context.Context, r *endpoint.Request) error {
-	address, token, err := h.signIn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	setCookie(r.HTTP, signInCookie, token, sessions.SignInTimeout)
-	r.Redirect(address)
-	return nil
-}
-
-// complete takes what the provider sent back: the parameters of RFC 6749 §4.1.2 and RFC 9207.
-func (h *signInHandlers) complete(ctx context.Context, r *endpoint.Request) error {
-	var back sessions.Callback
-	query := r.Query()
-	query.Text("state", &back.State, 0, 128)
-	query.Text("code", &back.Code, 0, 4096)
-	query.Text("iss", &back.Issuer, 0, 1024)
-	query.Text("error", &back.Error, 0, 128)
-	if err := query.Check(); err != nil {
-		return err
-	}
-	token, err := h.signIn.Complete(withActor(ctx, r, ""), r.Cookie(signInCookie), back)
-	if err != nil {
-		h.logFailure(ctx, r, err)
-		return err
-	}
-	// A session that this browser had before, perhaps not its own, ends.
-	if err := h.sessions.End(ctx, r.Cookie(SessionCookie)); err != nil {
-		h.logger.WarnContext(ctx, "the session before a sign-in was not ended", "request_id", string(r.ID), "error", err)
-	}
-	setCookie(r.HTTP, signInCookie, "", 0)
-	setCookie(r.HTTP, SessionCookie, token, h.lifetime)
-	noReferrer(r.HTTP)
-	r.Redirect(sessionPath)
-	return nil
-}
-
-func (h *signInHandlers) logFailure(ctx context.Context, r *endpoint.Request, err error) {
-	if away, ok := errors.AsType[*sessions.ProviderError](err); ok {
-		h.logger.WarnContext(ctx, "sign-in failed at the provider", "request_id", string(r.ID), "code", away.Code)
-	}
-	reason := ""
-	if refused, ok := errors.AsType[*sessions.RefusedError](err); ok {
-		reason = refused.Reason
-	}
-	if stranger, ok := errors.AsType[*accounts.NoAccountError](err); ok {
-		reason = stranger.Error()
-	}
-	if reason != "" {
-		h.logger.InfoContext(ctx, "sign-in refused", "request_id", string(r.ID), "reason", reason)
-		noReferrer(r.HTTP)
-	}
-}
-
-// noReferrer keeps the callback's address, which has a code, from the next page.
-func noReferrer(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Referrer-Policy", "no-referrer") }
 
 // Sessions are the sessions of signed-in persons; *sessions.Store implements it.
 type Sessions interface {

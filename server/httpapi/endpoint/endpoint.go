@@ -27,6 +27,7 @@ type Access int
 const (
 	APIKey  Access = iota // requires a valid API key
 	Open                  // requires nothing; requests count against the client's address
+	Static                // requires nothing; requests count against nothing, and pass also if their address has no token
 	Session               // requires the cookie of a signed-in developer; requests count against the session
 )
 

@@ -70,7 +70,7 @@ func Routes(compressor *codec.Compressor) []endpoint.Route {
 func load() (map[string]codec.Representation, error) {
 	parts := make(map[string]codec.Representation)
 	add := func(path, mediaType string, body []byte) {
-		parts[path] = codec.Representation{Body: body, ETag: read.ETag(body), MediaType: mediaType, Public: true}
+		parts[path] = codec.Representation{Body: body, ETag: read.ETag(body), MediaType: mediaType, Caching: codec.Public}
 	}
 	document, err := openapi.JSON()
 	if err != nil {

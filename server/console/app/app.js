@@ -1,0 +1,76 @@
+/** @import { Session } from './types.js' */
+import { AccountPage } from './account-page.js';
+import { ActivityPage } from './activity-page.js';
+import { actFor, whenAccountChanged } from './api.js';
+import { ErrorPanel } from './error-panel.js';
+import { html, render, useEffect, useState } from './html.js';
+import { Invitations, NoAccountPage } from './invitations.js';
+import { KeysPage } from './keys-page.js';
+import { Navigation, SandboxStrip } from './navigation.js';
+import { OverviewPage } from './overview-page.js';
+import { PageHead } from './page.js';
+import { useQuery } from './query.js';
+import { RefusedPage } from './refused-page.js';
+import { startRouter, usePlace } from './router.js';
+import { SecretHost } from './secret-dialog.js';
+import { accountName, setSession } from './session.js';
+import { SignedOutPage } from './signed-out-page.js';
+import { t } from './texts.js';
+import { Toasts } from './toast.js';
+import { UsagePage } from './usage-page.js';
+import { WebhookPage } from './webhook-page.js';
+import { WebhooksPage } from './webhooks-page.js';
+import { say } from './words.js';
+
+const NotFoundPage = () => html`<${PageHead} title=${t.notFound} /><p>${t.notFoundLead} <a href="/console/">${t.overview}</a></p>`;
+
+/** @param {{ path: string }} props */
+function Page({ path }) {
+  const [, endpoint] = /^\/console\/webhooks\/([0-9a-f-]{36})$/.exec(path) ?? [];
+  if (endpoint) return html`<${WebhookPage} key=${endpoint} id=${endpoint} />`;
+  /** @type {Record<string, unknown>} */
+  const pages = {
+    '/console/': OverviewPage, '/console/keys': KeysPage, '/console/usage': UsagePage,
+    '/console/webhooks': WebhooksPage, '/console/activity': ActivityPage, '/console/account': AccountPage,
+  };
+  return html`<${pages[path] ?? NotFoundPage} />`;
+}
+
+/** The notice that another tab changed the account: the API refuses until this page is loaded again. */
+function OtherAccount() {
+  const [other, setOther] = useState(/** @type {Session | null} */ (null));
+  useEffect(() => whenAccountChanged(setOther), []);
+  return other && html`<div class="notice" role="alert"><p>${say(t.switchedElsewhere, { account: accountName(other.account ?? '') })}</p>
+    <button type="button" class="secondary" onClick=${() => location.reload()}>${t.reload}</button></div>`;
+}
+
+/** Everything behind the sign-in: the frame, and in it the page of the path. */
+function Console() {
+  const { path } = usePlace();
+  const session = useQuery('session', { keep: true });
+  setSession(session.data ?? null);
+  actFor(session.data?.account_id);
+  const known = session.data?.account_id;
+  const overview = useQuery(session.data && !known ? null : 'overview', { keep: true }).data;
+  const accounts = useQuery('accounts', { keep: true }).data?.accounts ?? [];
+  const offers = useQuery('invitations', { keep: true }).data?.invitations ?? [];
+  return html`${overview?.environment === 'sandbox' && html`<${SandboxStrip} />`}
+    <div class="frame"><a class="skip" href="#main">${t.skip}</a><${Navigation} overview=${overview} accounts=${accounts} />
+    <main id="main" tabindex="-1"><${OtherAccount} />
+      ${session.error && html`<${ErrorPanel} title=${t.sessionFailed} query=${session} />`}
+      ${session.data && !known ? html`<${NoAccountPage} offers=${offers} />` : html`<${Invitations} offers=${offers} /><${Page} path=${path} />`}
+    </main></div><${Toasts} /><${SecretHost} />`;
+}
+
+function App() {
+  const { path } = usePlace();
+  if (path === '/console/signed-out') return html`<${SignedOutPage} />`;
+  if (path === '/console/refused') return html`<${RefusedPage} />`;
+  return html`<${Console} />`;
+}
+
+/** Shows the console. */
+export function start() {
+  startRouter();
+  render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')));
+}

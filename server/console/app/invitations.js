@@ -1,0 +1,44 @@
+/** @import { Offer } from './types.js' */
+import { workIn } from './account-switcher.js';
+import { call } from './api.js';
+import { Shape } from './badge.js';
+import { ActionButton, Problem, useAction } from './form.js';
+import { html } from './html.js';
+import { PageHead } from './page.js';
+import { refresh } from './query.js';
+import { t } from './texts.js';
+import { Time } from './time.js';
+import { toast } from './toast.js';
+import { roleName, say } from './words.js';
+
+/** An invitation of the person, to accept or to decline. @param {{ offer: Offer }} props */
+function Invitation({ offer }) {
+  const { id, account, role, inviter, expires_at: end } = offer;
+  const accept = useAction(async () => {
+    workIn(await call('POST', `invitations/${id}/accept`));
+    refresh('invitations', 'accounts');
+  });
+  const decline = useAction(async () => {
+    await call('DELETE', `invitations/${id}`);
+    toast(say(t.declined, { account }));
+    refresh('invitations');
+  });
+  return html`<div class="row"><${Shape} shape="invited" /><div class="grow">
+      <strong>${say(t.invitesYou, { account, role: roleName(role).toLowerCase() })}</strong>
+      <p class="quiet">${say(t.invitedBy, { inviter: inviter === 'administrator' ? t.administrator : inviter, end: html`<${Time} at=${end} as="moment" />` })}</p>
+      <${Problem} action=${accept} title=${t.notAccepted} /><${Problem} action=${decline} title=${t.notDeclined} /></div>
+    <span class="pair"><${ActionButton} action=${decline} label=${t.decline} /><${ActionButton} action=${accept} label=${t.accept} /></span></div>`;
+}
+
+/** The open invitations of the person. @param {{ offers: Offer[] }} props */
+export const Invitations = ({ offers }) => offers.length > 0 && html`<section class="section" aria-label=${t.yourInvitations}>
+  <h2>${t.yourInvitations}</h2><div class="panel">${offers.map((offer) => html`<${Invitation} key=${offer.id} offer=${offer} />`)}</div></section>`;
+
+/** The page of a person who has invitations and no account yet. @param {{ offers: Offer[] }} props */
+export function NoAccountPage({ offers }) {
+  const create = useAction(async () => workIn(await call('PUT', 'session/account', {})));
+  return html`<${PageHead} title=${t.welcome} /><p class="quiet">${t.noAccountYet}</p>
+    <${Invitations} offers=${offers} />
+    <section class="section"><h2>${t.ownAccount}</h2><p class="quiet">${t.ownAccountLead}</p>
+      <p><${ActionButton} action=${create} label=${t.createAccount} /></p><${Problem} action=${create} title=${t.accountNotCreated} /></section>`;
+}

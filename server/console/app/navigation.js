@@ -1,0 +1,63 @@
+/** @import { Account, Overview } from './types.js' */
+import { AccountSwitcher } from './account-switcher.js';
+import { Badge } from './badge.js';
+import { html, useEffect, useState } from './html.js';
+import { usePlace } from './router.js';
+import { accountName, isPersonal, session } from './session.js';
+import { signOut } from './sign-out.js';
+import { useWide } from './table.js';
+import { t } from './texts.js';
+import { PersonName, many, plain, roleName } from './words.js';
+
+const pages = [
+  ['/console/', t.overview], ['/console/keys', t.keys], ['/console/usage', t.usage],
+  ['/console/webhooks', t.webhooks], ['/console/activity', t.activity], ['/console/account', t.account],
+];
+
+/** The strip that tells the sandbox from production on every page. */
+export const SandboxStrip = () => html`<div class="strip" role="note"><strong>${t.sandbox}</strong><span>${t.notBilled} <span class="wide-only">${t.separate}</span></span></div>`;
+
+/** @param {{ failing: number }} props */
+function Links({ failing }) {
+  const { path } = usePlace();
+  return html`<ul>${pages.map(([href, name]) => {
+    const here = href === '/console/' ? path === href : path.startsWith(href);
+    return html`<li key=${href}><a href=${href} aria-current=${here ? 'page' : undefined}>${name}
+      ${href === '/console/webhooks' && failing > 0 && html`<span class="small bad"><${Badge} shape="bad">${many(t.failingCount, failing)}<//></span>`}</a></li>`;
+  })}</ul>`;
+}
+
+/** @param {{ accounts: Account[], onSwitch: () => void }} props */
+function AccountBox({ accounts, onSwitch }) {
+  const { account, role } = session() ?? {};
+  return html`<div class="account">
+    <div><strong><bdi>${account ? accountName(account) : ''}</bdi></strong>
+      <span class="small quiet">${account && (isPersonal(account) ? t.yourAccount : plain(t.youAre, { role: roleName(role).toLowerCase() }))}</span></div>
+    ${accounts.length > 1 && html`<button type="button" class="word small" onClick=${onSwitch}>${t.switch}</button>`}
+  </div>`;
+}
+
+const Foot = () => html`<div class="nav-foot small"><p><a href="/docs">${t.documentation}</a></p>
+  ${session() && html`<p class="quiet"><${PersonName} ...${session()} /></p>
+  <button type="button" class="word small" onClick=${signOut}>${t.signOut}</button>`}</div>`;
+
+/** The navigation: a column from 800 px on, below that a bar with a menu. @param {{ overview?: Overview, accounts: Account[] }} props */
+export function Navigation({ overview, accounts }) {
+  const wide = useWide();
+  const { path } = usePlace();
+  const [menu, setMenu] = useState(false);
+  const [switching, setSwitching] = useState(false);
+  useEffect(() => setMenu(false), [path, wide]);
+  const production = overview?.environment === 'production' && html`<span class="environment">${t.production}</span>`;
+  const inside = html`<${AccountBox} accounts=${accounts} onSwitch=${() => setSwitching(true)} />
+    <nav aria-label=${t.pages}><${Links} failing=${overview?.webhooks.failing.length ?? 0} /></nav><${Foot} />`;
+  const dialog = switching && html`<${AccountSwitcher} accounts=${accounts} onClose=${() => setSwitching(false)} />`;
+  if (wide) return html`<aside class="side"><p class="product"><strong>${t.product}</strong>${production}</p>${inside}</aside>${dialog}`;
+  const { account } = session() ?? {};
+  /** @param {KeyboardEvent} event */
+  const escape = (event) => event.key === 'Escape' && setMenu(false);
+  return html`<div class="top-bar" onKeyDown=${escape}>
+    <p><strong><bdi>${account ? accountName(account) : t.product}</bdi></strong>${production || html`<span class="small quiet">${t.productConsole}</span>`}</p>
+    <button type="button" class="secondary" aria-expanded=${menu} aria-controls="menu" onClick=${() => setMenu(!menu)}>${menu ? t.close : t.menu}</button>
+    <div id="menu" class="menu" hidden=${!menu}>${menu && inside}</div></div>${dialog}`;
+}

@@ -1,0 +1,62 @@
+import { CopyButton } from './copy-button.js';
+import { Dialog } from './dialog.js';
+import { html, useEffect, useState } from './html.js';
+import { t } from './texts.js';
+
+/**
+ * @typedef {object} Secret
+ * @property {string} title
+ * @property {string} lead
+ * @property {string} text the secret; it lives in this module only while the dialog is open
+ * @property {string} copy label of the copy button
+ * @property {string} warning question that closing asks before the text was copied
+ * @property {unknown} [more]
+ * @property {(onCopied: () => void) => unknown} [usage]
+ */
+
+/** @type {(secret: Secret) => void} */
+let open = () => {};
+
+/** Shows a secret this one time. The dialog belongs to no page, so that going back in the history does not lose it. @param {Secret} secret */
+export const showSecret = (secret) => open(secret);
+
+/** The place where secrets appear. */
+export function SecretHost() {
+  const [secret, setSecret] = useState(/** @type {Secret | null} */ (null));
+  useEffect(() => {
+    open = setSecret;
+  }, []);
+  return secret && html`<${SecretDialog} ...${secret} onClose=${() => setSecret(null)} />`;
+}
+
+/** @param {Secret & { onClose: () => void }} props */
+function SecretDialog({ title, lead, text, copy, warning, more, usage, onClose }) {
+  const [copied, setCopied] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const done = () => {
+    setCopied(true);
+    setAsking(false);
+  };
+  useEffect(() => {
+    if (copied) return undefined;
+    /** @param {BeforeUnloadEvent} event */
+    const guard = (event) => event.preventDefault();
+    addEventListener('beforeunload', guard);
+    return () => removeEventListener('beforeunload', guard);
+  }, [copied]);
+  const close = () => (copied ? onClose() : setAsking(true));
+  const foot = asking
+    ? html`<span role="alert">${warning}</span>
+      <span class="pair"><button type="button" class="secondary" ref=${focusOnce} onClick=${() => setAsking(false)}>${t.keepOpen}</button>
+      <button type="button" class="danger" onClick=${onClose}>${t.close}</button></span>`
+    : html`<span class="small quiet">${copied ? '' : t.closingAsks}</span><button type="button" class="secondary" onClick=${close}>${t.close}</button>`;
+  return html`<${Dialog} wide title=${title} lead=${lead} foot=${foot} onClose=${close}>
+    <pre class="code" onCopy=${() => getSelection()?.toString().includes(text) && done()}><bdi>${text}</bdi></pre>
+    <p class="copying"><${CopyButton} look="primary" first text=${text} label=${copy} onCopied=${done} />
+      <span class="small quiet">${copied ? t.copied : t.notCopiedYet}</span></p>
+    ${more}${usage?.(done)}
+  <//>`;
+}
+
+/** @param {HTMLElement | null} element */
+const focusOnce = (element) => element?.focus();

@@ -1,39 +1,21 @@
-/** @import { Invitation, Member, OpenSession } from './types.js' */
-import { call } from './api.js';
-import { Shape } from './badge.js';
-import { CodeBlock } from './copy-button.js';
-import { Loaded } from './error-panel.js';
-import { ActionButton, Problem, useAction } from './form.js';
-import { html, useState } from './html.js';
+import { ActionButton, CodeBlock, Loaded, PageHead, PersonName, Problem, Shape, Skeleton, Table, Time, accountName, call, html, isOwner, isPersonal, many, roleName, say, session, span, t, useAction, useNow, useQuery, useState } from './kit.js';
 import { InviteDialog, LeaveDialog, RemoveDialog, RoleDialog } from './member-dialogs.js';
-import { PageHead } from './page.js';
-import { refresh, useQuery } from './query.js';
-import { accountName, isOwner, isPersonal, session } from './session.js';
 import { signOut, signOutEverywhere } from './sign-out.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { Time, span, useNow } from './time.js';
-import { toast } from './toast.js';
-import { PersonName, many, roleName, say } from './words.js';
 
 /** @param {{ invitation: Invitation, members: Member[] }} props */
 function OpenInvitation({ invitation, members }) {
   const { id, email, role, created_by: by, expires_at: end } = invitation;
   const now = useNow(60_000);
-  const withdraw = useAction(async () => {
-    await call('DELETE', `members/${id}`);
-    refresh('members');
-    toast(say(t.isWithdrawn, { email }));
-  });
+  const withdraw = useAction(() => call('DELETE', `members/${id}`), { reread: ['members'], done: say(t.isWithdrawn, { email }) });
   const inviter = html`<${PersonName} person=${by} email=${members.find((m) => m.person === by)?.email} />`;
-  return html`<div class="row"><${Shape} shape="invited" /><div class="grow"><strong><bdi>${email}</bdi></strong>
+  return html`<div class="row start"><${Shape} shape="invited" /><div class="grow"><strong><bdi>${email}</bdi></strong>
       <p class="quiet">${say(t.invitedAs, { role: roleName(role).toLowerCase(), inviter, end: html`<${Time} at=${end} as="moment" />`, span: span(Date.parse(end) - now) })}</p>
       ${isOwner() && html`<p class="hand-on">${t.giveAddress}</p><${CodeBlock} code=${`${location.origin}/console/`} label=${t.copyAddress} />`}
       <${Problem} action=${withdraw} title=${t.notWithdrawn} /></div>
     ${isOwner() && html`<${ActionButton} look="word" action=${withdraw} label=${html`${t.withdraw}<span class="sr"> ${email}</span>`} />`}</div>`;
 }
 
-/** @param {(what: string, member: Member) => void} act @returns {import('./table.js').Column[]} */
+/** @param {(what: string, member: Member) => void} act @returns {Column[]} */
 function memberColumns(act) {
   const mine = (/** @type {Member} */ m) => m.person === session()?.person;
   const button = (/** @type {string} */ what, /** @type {string} */ label, /** @type {Member} */ m) =>
@@ -52,7 +34,7 @@ function Members({ data: { members, invitations }, act }) {
   const columns = memberColumns(act);
   const item = (/** @type {Member} */ m) => html`<div class="top"><strong>${columns[0].cell(m)}</strong><span>${roleName(m.role)}</span></div>
     <p class="small quiet">${say(t.joinedOn, { at: html`<${Time} at=${m.created_at} as="date" />` })}</p>${columns[3].cell(m)}`;
-  return html`${invitations.length > 0 && html`<section aria-label=${t.openInvitations}><h2>${t.openInvitations}</h2>
+  return html`${invitations.length > 0 && html`<section class="section" aria-label=${t.openInvitations}><h2>${t.openInvitations}</h2>
       <div class="panel">${invitations.map((i) => html`<${OpenInvitation} key=${i.id} invitation=${i} members=${members} />`)}</div></section>`}
     <section class="section" aria-label=${t.members}><div class="plot-head"><h2>${t.members}</h2>
       <p class="small quiet">${many(t.memberCount, members.length)}, ${many(t.invitationCount, invitations.length)}</p></div>
@@ -61,7 +43,7 @@ function Members({ data: { members, invitations }, act }) {
       html`<div><h2>${t.roles[role]}</h2><p class="quiet">${t.roleMeanings[role]}</p></div>`)}</section>`;
 }
 
-/** @type {import('./table.js').Column[]} */
+/** @type {Column[]} */
 const sessionColumns = [
   { head: t.account, width: 366, cell: (s) => html`<bdi>${s.account ? accountName(s.account) : t.noAccount}</bdi>${s.current && html`<span class="quiet normal"> ${t.thisSession}</span>`}` },
   { head: t.signedIn, width: 190, look: 'quiet', cell: (s) => html`<${Time} at=${s.created_at} as="date" />` },
@@ -77,7 +59,7 @@ function Sessions() {
     <${Loaded} query=${query} failed=${t.sessionsFailed} skeleton=${html`<${Skeleton} label=${t.loadingSessions} columns=${sessionColumns} rows=${2} />`}>
       ${(/** @type {{ sessions: OpenSession[] }} */ { sessions }) => html`<${Table} label=${t.sessions} columns=${sessionColumns} item=${item} keyOf=${(/** @type {OpenSession} */ s) => `${s.created_at} ${s.account}`}
         groups=${sessions.map((row) => ({ rows: [row] }))} />`}<//>
-    <p class="pair"><button type="button" class="secondary" onClick=${signOut}>${t.signOut}</button>
+    <p class="pair below"><button type="button" class="secondary" onClick=${signOut}>${t.signOut}</button>
       <button type="button" class="secondary" onClick=${signOutEverywhere}>${t.signOutEverywhere}</button></p></section>`;
 }
 

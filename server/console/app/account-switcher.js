@@ -1,16 +1,7 @@
-/** @import { Account } from './types.js' */
-import { actFor, call } from './api.js';
-import { Dialog } from './dialog.js';
-import { Problem, useAction } from './form.js';
-import { html } from './html.js';
-import { startOver } from './query.js';
-import { go } from './router.js';
-import { accountName, session, setSession } from './session.js';
-import { t } from './texts.js';
-import { toast } from './toast.js';
-import { roleName, say } from './words.js';
+import { actFor } from './api.js';
+import { Dialog, Problem, accountName, call, go, html, roleName, say, session, setSession, startOver, t, toast, useAction } from './kit.js';
 
-/** Shows another account from now on. @param {import('./types.js').Session} next */
+/** Shows another account from now on. @param {Session} next */
 export function workIn(next) {
   setSession(next);
   actFor(next.account_id);

@@ -1,14 +1,4 @@
-/** @import { Entry, Member } from './types.js' */
-import { ErrorPanel, Loaded } from './error-panel.js';
-import { html } from './html.js';
-import { PageHead } from './page.js';
-import { usePages, useQuery } from './query.js';
-import { go, usePlace, withParams } from './router.js';
-import { session } from './session.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
-import { PersonName, ShortId } from './words.js';
+import { ErrorPanel, Loaded, PageHead, PersonName, ShortId, Skeleton, Table, Time, go, html, session, t, usePages, usePlace, useQuery, withParams } from './kit.js';
 
 /** An action in words, or as the API names it if it is a later one. @param {string} action */
 const wordOf = (action) => t.actionNames[/** @type {keyof typeof t.actionNames} */ (action)] ?? action;
@@ -16,7 +6,7 @@ const wordOf = (action) => t.actionNames[/** @type {keyof typeof t.actionNames} 
 /** @param {{ target?: string }} props */
 const Target = ({ target }) => (!target ? '' : target.startsWith('service_') ? html`<code>${target}</code>` : html`<${ShortId} id=${target} />`);
 
-/** @param {Member[]} members @returns {import('./table.js').Column[]} */
+/** @param {Member[]} members @returns {Column[]} */
 const columnsOf = (members) => [
   { head: t.action, width: 228, bar: 60, cell: (row) => html`<span title=${row.action}>${wordOf(row.action)}</span>` },
   { head: t.target, width: 184, cell: (row) => html`<${Target} target=${row.target} />` },
@@ -31,14 +21,14 @@ export function ActivityPage() {
   const action = params.get('action') ?? '';
   const { first, rows, more, error } = usePages(`audit?limit=50${action && `&action=${encodeURIComponent(action)}`}`, 'entries', ({ entries }) => entries[entries.length - 1].id);
   const columns = columnsOf(useQuery('members', { keep: true }).data?.members ?? []);
-  const item = (/** @type {Entry} */ row) => html`<div class="top"><strong>${columns[0].cell(row)}</strong><span class="small quiet"><${Time} at=${row.at} as="clock" /></span></div>
+  const item = (/** @type {AuditEntry} */ row) => html`<div class="top"><strong>${columns[0].cell(row)}</strong><span class="small quiet"><${Time} at=${row.at} as="clock" /></span></div>
     <p>${columns[1].cell(row)}</p><p class="small quiet">${columns[2].cell(row)}${row.request_id && html`, <${ShortId} id=${row.request_id} />`}</p>`;
   return html`<${PageHead} title=${t.activity} />
     <div class="filters"><select aria-label=${t.action} value=${action} onChange=${(/** @type {any} */ e) => go(withParams({ action: e.target.value }))}>
       <option value="">${t.allActions}</option>${Object.entries(t.actionNames).map(([value, word]) => html`<option key=${value} value=${value}>${word}</option>`)}</select></div>
     <${Loaded} query=${first} failed=${t.activityFailed} skeleton=${html`<${Skeleton} label=${t.loadingActivity} columns=${columns} />`}>
       ${() => (rows.length === 0 ? html`<p class="quiet">${action ? t.noActivityFiltered : t.noActivity}</p>` : html`<${Table} label=${t.activity} columns=${columns} item=${item}
-        keyOf=${(/** @type {Entry} */ e) => e.id} groups=${rows.map((/** @type {Entry} */ row) => ({ rows: [row] }))} />`)}<//>
+        keyOf=${(/** @type {AuditEntry} */ e) => e.id} groups=${rows.map((/** @type {AuditEntry} */ row) => ({ rows: [row] }))} />`)}<//>
     ${error && html`<${ErrorPanel} title=${t.activityFailed} query=${error} />`}
     ${more && html`<p><button type="button" class="secondary" onClick=${more}>${t.showOlder}</button></p>`}`;
 }

@@ -1,5 +1,3 @@
-/** @import { ErrorBody, Session } from './types.js' */
-import { toSignIn } from './sign-in.js';
 
 const base = '/v1/developer/';
 const patience = 30_000;
@@ -45,6 +43,13 @@ async function send(method, path, body, headers) {
     const error = cause instanceof DOMException && cause.name === 'TimeoutError' ? 'timeout' : 'network';
     throw new APIError(0, { error }, new Headers());
   }
+}
+
+/** Leaves for the sign-in, which leads back to this page. */
+function toSignIn() {
+  const here = location.pathname + location.search;
+  const back = here.length <= 512 && /^[A-Za-z0-9/_.~?&=%:,+-]*$/.test(here) ? here : '/console/';
+  location.assign(`/v1/developer/sign-in?return_to=${encodeURIComponent(back)}`);
 }
 
 /** @param {Response} response @returns {Promise<ErrorBody>} */

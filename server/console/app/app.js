@@ -1,26 +1,17 @@
-/** @import { Session } from './types.js' */
 import { AccountPage } from './account-page.js';
 import { ActivityPage } from './activity-page.js';
 import { actFor, whenAccountChanged } from './api.js';
-import { ErrorPanel } from './error-panel.js';
-import { html, render, useEffect, useState } from './html.js';
 import { Invitations, NoAccountPage } from './invitations.js';
 import { KeysPage } from './keys-page.js';
+import { ErrorPanel, PageHead, Toasts, accountName, html, render, say, setSession, startRouter, t, useEffect, usePlace, useQuery, useState } from './kit.js';
 import { Navigation, SandboxStrip } from './navigation.js';
 import { OverviewPage } from './overview-page.js';
-import { PageHead } from './page.js';
-import { useQuery } from './query.js';
 import { RefusedPage } from './refused-page.js';
-import { startRouter, usePlace } from './router.js';
 import { SecretHost } from './secret-dialog.js';
-import { accountName, setSession } from './session.js';
 import { SignedOutPage } from './signed-out-page.js';
-import { t } from './texts.js';
-import { Toasts } from './toast.js';
 import { UsagePage } from './usage-page.js';
 import { WebhookPage } from './webhook-page.js';
 import { WebhooksPage } from './webhooks-page.js';
-import { say } from './words.js';
 
 const NotFoundPage = () => html`<${PageHead} title=${t.notFound} /><p>${t.notFoundLead} <a href="/console/">${t.overview}</a></p>`;
 

@@ -1,13 +1,7 @@
-/** @import { Overview } from './types.js' */
-import { Shape } from './badge.js';
 import { failureWord } from './failures.js';
-import { html } from './html.js';
-import { canDevelop } from './session.js';
-import { t } from './texts.js';
-import { Time, span, useNow } from './time.js';
-import { LongUrl, many, say } from './words.js';
+import { LongUrl, Shape, Time, canDevelop, html, many, say, span, t, useNow } from './kit.js';
 
-/** @param {{ shape: import('./badge.js').Shape, title: unknown, href: string, link: string, children?: unknown }} props */
+/** @param {{ shape: ShapeName, title: unknown, href: string, link: string, children?: unknown }} props */
 const Item = ({ shape, title, href, link, children }) => html`<li class="row"><${Shape} shape=${shape} />
   <div class="grow"><strong>${title}</strong>${children}</div><a href=${href}>${link}</a></li>`;
 

@@ -1,5 +1,6 @@
 import { html } from './html.js';
 
+/** @type {Record<ShapeName, unknown>} */
 const shapes = {
   good: html`<circle cx="6" cy="6" r="6" class="full" /><path d="M3.4 6.2 5.3 8l3.4-3.9" class="mark" />`,
   bad: html`<rect width="12" height="12" rx="2" class="full" /><path d="m4 4 4 4m0-4-4 4" class="mark" />`,
@@ -10,12 +11,10 @@ const shapes = {
   invited: html`<circle cx="6" cy="6" r="5.2" class="ring dashed" />`,
 };
 
-/** @typedef {keyof typeof shapes} Shape */
-
-/** The shape of a state. A word always goes with it. @param {{ shape: Shape }} props */
+/** The shape of a state. A word always goes with it. @param {{ shape: ShapeName }} props */
 export const Shape = ({ shape }) =>
   html`<svg class=${`shape ${shape}`} viewBox="0 0 12 12" width="12" height="12" aria-hidden="true">${shapes[shape]}</svg>`;
 
-/** A state as shape and word. @param {{ shape: Shape, children?: unknown }} props */
+/** A state as shape and word. @param {{ shape: ShapeName, children?: unknown }} props */
 export const Badge = ({ shape, children }) =>
   html`<span class=${`badge is-${shape}`}><${Shape} shape=${shape} /><span>${children}</span></span>`;

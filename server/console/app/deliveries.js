@@ -1,21 +1,8 @@
-/** @import { Delivery, Webhook } from './types.js' */
-import { call } from './api.js';
-import { Badge } from './badge.js';
 import { DeliveryAttempts } from './delivery-attempts.js';
-import { ErrorPanel, Loaded } from './error-panel.js';
 import { lastResult } from './failures.js';
-import { ActionButton, Problem, useAction } from './form.js';
-import { html, useState } from './html.js';
-import { refresh, usePages } from './query.js';
+import { ActionButton, Badge, ErrorPanel, Loaded, Problem, ShortId, Skeleton, Table, Time, call, canDevelop, fromField, go, html, say, t, toField, useAction, usePages, usePlace, useState, withParams } from './kit.js';
 import { RecoverDialog } from './recover-dialog.js';
-import { go, usePlace, withParams } from './router.js';
-import { canDevelop } from './session.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { Time, fromField, toField } from './time.js';
-import { toast } from './toast.js';
 import { eventKinds } from './webhook-form.js';
-import { ShortId, say } from './words.js';
 
 const states = /** @type {const} */ ({ pending: ['waiting', t.waitingForRetry], delivered: ['good', t.succeeded], failed: ['bad', t.failed], cancelled: ['off', t.cancelled] });
 
@@ -27,24 +14,21 @@ function State({ row }) {
 
 /** @param {{ row: Delivery, endpoint: Webhook, opened: boolean, onOpen: () => void }} props */
 function Actions({ row, endpoint, opened, onOpen }) {
-  const again = useAction(async () => {
-    await call('POST', `webhooks/${endpoint.id}/deliveries/${row.id}/redeliver`);
-    refresh(`webhooks/${endpoint.id}`);
-    toast(say(t.isRedelivered, { id: html`<${ShortId} id=${row.id} />` }));
-  });
+  const done = say(t.isRedelivered, { id: html`<${ShortId} id=${row.id} />` });
+  const again = useAction(() => call('POST', `webhooks/${endpoint.id}/deliveries/${row.id}/redeliver`), { reread: [`webhooks/${endpoint.id}`], done });
   return html`<span class="acts"><button type="button" class="word" aria-expanded=${opened} onClick=${onOpen}>${opened ? t.close : t.open}<span class="sr"> ${row.id}</span></button>
     ${canDevelop() && endpoint.status === 'enabled' && html`<${ActionButton} look="word" action=${again} label=${html`${t.redeliver}<span class="sr"> ${row.id}</span>`} />`}</span>
     <${Problem} action=${again} title=${t.notRedelivered} />`;
 }
 
-/** @param {(row: Delivery) => unknown} actions @returns {import('./table.js').Column[]} */
+/** @param {(row: Delivery) => unknown} actions @returns {Column[]} */
 const columnsOf = (actions) => [
   { head: t.state, width: 172, bar: 60, look: 'normal', cell: (row) => html`<${State} row=${row} />` },
   { head: t.lastResult, width: 204, cell: lastResult },
   { head: t.event, width: 196, look: 'mono quiet', cell: (row) => row.event },
-  { head: t.delivery, width: 132, look: 'quiet', cell: (row) => html`<${ShortId} id=${row.id} />` },
+  { head: t.delivery, width: 116, look: 'quiet', cell: (row) => html`<${ShortId} id=${row.id} />` },
   { head: t.attempts, width: 88, look: 'number', bar: 30, cell: (row) => row.attempts },
-  { head: t.created, width: 120, look: 'number', cell: (row) => html`<${Time} at=${row.created_at} as="clock" />` },
+  { head: t.created, width: 136, look: 'number', cell: (row) => html`<${Time} at=${row.created_at} as="clock" />` },
   { head: t.actions, look: 'end', cell: actions },
 ];
 

@@ -1,14 +1,5 @@
-/** @import { DeliveryDetail, Try } from './types.js' */
-import { Badge } from './badge.js';
-import { CopyButton } from './copy-button.js';
-import { Loaded } from './error-panel.js';
 import { attemptResult } from './failures.js';
-import { html } from './html.js';
-import { useQuery } from './query.js';
-import { useWide } from './table.js';
-import { t } from './texts.js';
-import { Time, span, useNow } from './time.js';
-import { say } from './words.js';
+import { Badge, CopyButton, Loaded, Time, html, say, span, t, useNow, useQuery, useWide } from './kit.js';
 
 /** The first attempt and five retries. */
 const mostAttempts = 6;

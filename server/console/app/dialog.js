@@ -1,6 +1,7 @@
 import { html, useEffect, useId, useRef } from './html.js';
-import { ActionButton, Problem } from './form.js';
+import { ActionButton, Problem, useAction } from './form.js';
 import { t } from './texts.js';
+import { plain, say } from './words.js';
 
 /**
  * A modal dialog; below 800 px it is a sheet from below. Focus starts on the element with data-first, else on the title,
@@ -14,7 +15,7 @@ export function Dialog({ title, lead, wide, foot, onClose, onSubmit, children })
     const opener = document.activeElement;
     const dialog = /** @type {HTMLDialogElement} */ (ref.current);
     dialog.showModal();
-    const first = dialog.querySelector('[data-first="true"], h2');
+    const first = dialog.querySelector('[data-first="true"]') ?? dialog.querySelector('h2');
     if (first instanceof HTMLElement) first.focus();
     return () => {
       dialog.close();
@@ -42,7 +43,7 @@ export function Dialog({ title, lead, wide, foot, onClose, onSubmit, children })
 
 /**
  * A dialog that asks for one act: "Cancel" is left of it, and its failure stands above.
- * @param {{ title: unknown, lead?: unknown, act: string, busy?: string, failed: string, action: import('./form.js').Action,
+ * @param {{ title: unknown, lead?: unknown, act: string, busy?: string, failed: string, action: Action,
  *   disabled?: boolean, danger?: boolean, onClose: () => void, children?: unknown }} props
  */
 export function ActDialog({ title, lead, act, busy, failed, action, disabled, danger, onClose, children }) {
@@ -52,4 +53,15 @@ export function ActDialog({ title, lead, act, busy, failed, action, disabled, da
   return html`<${Dialog} title=${title} lead=${lead} foot=${foot} onClose=${onClose} onSubmit=${() => off || action.run()}>
     ${children}<${Problem} action=${action} title=${failed} />
   <//>`;
+}
+
+/**
+ * A dialog that confirms one act without further choices. Afterwards a toast says that it is done.
+ * @param {{ texts: { title: string, lead: string, button: string, failed: string, done?: string }, values?: Record<string, string>,
+ *   danger?: boolean, run: () => Promise<unknown>, onClose: () => void }} props
+ */
+export function ConfirmDialog({ texts, values = {}, danger, run, onClose }) {
+  const action = useAction(run, { then: onClose, done: texts.done && say(texts.done, values) });
+  return html`<${ActDialog} danger=${danger} title=${plain(texts.title, values)} lead=${say(texts.lead, values)} act=${texts.button}
+    failed=${texts.failed} action=${action} onClose=${onClose} />`;
 }

@@ -1,5 +1,3 @@
-/** @import { APIError } from './api.js' */
-/** @import { Query } from './query.js' */
 import { Shape } from './badge.js';
 import { CopyButton } from './copy-button.js';
 import { html } from './html.js';

@@ -1,6 +1,4 @@
-/** @import { Delivery, Try } from './types.js' */
-import { t } from './texts.js';
-import { plain } from './words.js';
+import { plain, t } from './kit.js';
 
 /** Returns a duration for people. @param {number} ms */
 const duration = (ms) => (ms < 10_000 ? plain(t.ms, { n: ms }) : plain(t.s, { n: Math.round(ms / 1000) }));

@@ -1,8 +1,5 @@
-import { CodeBlock } from './copy-button.js';
 import { curl } from './curl.js';
-import { html } from './html.js';
-import { canDevelop } from './session.js';
-import { t } from './texts.js';
+import { CodeBlock, canDevelop, html, t } from './kit.js';
 
 /** The three steps of an account without keys. @param {{ onCreate: () => void }} props */
 export const FirstSteps = ({ onCreate }) => html`<section class="steps" aria-label=${t.threeSteps}>

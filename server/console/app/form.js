@@ -4,15 +4,16 @@ import { html, useId, useRef, useState } from './html.js';
 import { refresh } from './query.js';
 import { t } from './texts.js';
 import { useNow } from './time.js';
+import { toast } from './toast.js';
 import { say } from './words.js';
-
-/** @typedef {{ run: (...args: any[]) => Promise<void>, busy: boolean, error: APIError | null }} Action */
 
 /**
  * An action that runs once at a time, however often it is called, and keeps why it failed. It never repeats itself.
- * @param {(...args: any[]) => Promise<unknown>} act @returns {Action}
+ * @param {(...args: any[]) => Promise<unknown>} act
+ * @param {{ reread?: string[], done?: unknown, then?: () => void }} [after] paths to read again, the toast, and what else follows a success
+ * @returns {Action}
  */
-export function useAction(act) {
+export function useAction(act, { reread = [], done, then } = {}) {
   const running = useRef(false);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState(/** @type {APIError | null} */ (null));
@@ -24,6 +25,9 @@ export function useAction(act) {
     setError(null);
     try {
       await act(...args);
+      refresh(...reread);
+      then?.();
+      if (done) toast(done);
     } catch (failure) {
       if (!(failure instanceof APIError)) throw failure;
       setError(failure);

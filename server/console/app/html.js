@@ -1,3 +1,4 @@
+/// <reference path="./types.d.ts" />
 // The vendored modules, at one place: every other module imports them from here.
 import { h } from './vendor/preact.js';
 import htm from './vendor/htm.js';

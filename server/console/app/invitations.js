@@ -1,28 +1,11 @@
-/** @import { Offer } from './types.js' */
 import { workIn } from './account-switcher.js';
-import { call } from './api.js';
-import { Shape } from './badge.js';
-import { ActionButton, Problem, useAction } from './form.js';
-import { html } from './html.js';
-import { PageHead } from './page.js';
-import { refresh } from './query.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
-import { toast } from './toast.js';
-import { roleName, say } from './words.js';
+import { ActionButton, PageHead, Problem, Shape, Time, call, html, roleName, say, t, useAction } from './kit.js';
 
 /** An invitation of the person, to accept or to decline. @param {{ offer: Offer }} props */
 function Invitation({ offer }) {
   const { id, account, role, inviter, expires_at: end } = offer;
-  const accept = useAction(async () => {
-    workIn(await call('POST', `invitations/${id}/accept`));
-    refresh('invitations', 'accounts');
-  });
-  const decline = useAction(async () => {
-    await call('DELETE', `invitations/${id}`);
-    toast(say(t.declined, { account }));
-    refresh('invitations');
-  });
+  const accept = useAction(async () => workIn(await call('POST', `invitations/${id}/accept`)));
+  const decline = useAction(() => call('DELETE', `invitations/${id}`), { reread: ['invitations'], done: say(t.declined, { account }) });
   return html`<div class="row"><${Shape} shape="invited" /><div class="grow">
       <strong>${say(t.invitesYou, { account, role: roleName(role).toLowerCase() })}</strong>
       <p class="quiet">${say(t.invitedBy, { inviter: inviter === 'administrator' ? t.administrator : inviter, end: html`<${Time} at=${end} as="moment" />` })}</p>

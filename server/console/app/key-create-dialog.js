@@ -1,14 +1,5 @@
-/** @import { Key } from './types.js' */
-import { call } from './api.js';
-import { ActDialog } from './dialog.js';
-import { Field, useAction } from './form.js';
-import { html, useState } from './html.js';
 import { showKey } from './key-created-dialog.js';
-import { refresh, useQuery } from './query.js';
-import { t } from './texts.js';
-import { fromField, oneDay, toField } from './time.js';
-import { toast } from './toast.js';
-import { plain, say } from './words.js';
+import { ActDialog, Field, call, fromField, html, oneDay, plain, refresh, say, t, toField, useAction, useQuery, useState } from './kit.js';
 
 /** Asks for a key's name, its end and whose attempts it reads, and creates it. @param {{ onClose: () => void }} props */
 export function KeyCreateDialog({ onClose }) {
@@ -20,8 +11,7 @@ export function KeyCreateDialog({ onClose }) {
   const create = useAction(async () => {
     const created = await call('POST', 'keys', { name, expires_at: fromField(expiry) || undefined, inherit_from: inherit || undefined });
     onClose();
-    showKey(created, t.keyCreated);
-    toast(say(t.keyIsCreated, { prefix: created.key_prefix }));
+    showKey(created, t.keyCreated, say(t.keyIsCreated, { prefix: created.key_prefix }));
     refresh('keys', 'overview');
   });
   return html`<${ActDialog} title=${t.createKey} lead=${t.createKeyLead} act=${t.createKey} busy=${t.creating} failed=${t.keyNotCreated}

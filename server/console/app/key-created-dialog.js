@@ -1,12 +1,6 @@
-/** @import { NewKey, Overview } from './types.js' */
-import { CopyButton } from './copy-button.js';
 import { curl } from './curl.js';
-import { html } from './html.js';
-import { useQuery } from './query.js';
+import { CopyButton, Time, html, say, t, useQuery } from './kit.js';
 import { showSecret } from './secret-dialog.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
-import { say } from './words.js';
 
 /** @param {{ created: NewKey }} props */
 function Facts({ created }) {
@@ -20,11 +14,12 @@ function Facts({ created }) {
     <div><dt>${t.expires}</dt><dd>${created.expires_at ? html`<${Time} at=${created.expires_at} as="full" />` : t.never}</dd></div></dl>`;
 }
 
-/** Shows a new key this one time, with the command that uses it. @param {NewKey} created @param {string} title */
-export function showKey(created, title) {
+/** Shows a new key this one time, with the command that uses it. @param {NewKey} created @param {string} title @param {unknown} done */
+export function showKey(created, title, done) {
   const { key, key_prefix: prefix } = created;
   showSecret({
     title,
+    done,
     lead: t.keyShown,
     text: key,
     copy: t.copyKey,

@@ -1,12 +1,4 @@
-/** @import { Key } from './types.js' */
-import { call } from './api.js';
-import { ActDialog } from './dialog.js';
-import { Field, useAction } from './form.js';
-import { html, useState } from './html.js';
-import { refresh } from './query.js';
-import { t } from './texts.js';
-import { toast } from './toast.js';
-import { plain, say } from './words.js';
+import { ActDialog, Field, call, html, plain, refresh, say, t, toast, useAction, useState } from './kit.js';
 
 /** Ends a key for good, after its prefix was typed. A 503 means that some pods may not know yet. @param {{ of: Key, onClose: () => void }} props */
 export function KeyRevokeDialog({ of: key, onClose }) {

@@ -1,13 +1,5 @@
-/** @import { Key } from './types.js' */
-import { call } from './api.js';
-import { ActDialog } from './dialog.js';
-import { useAction } from './form.js';
-import { html, useState } from './html.js';
 import { showKey } from './key-created-dialog.js';
-import { refresh } from './query.js';
-import { t } from './texts.js';
-import { toast } from './toast.js';
-import { plain, say } from './words.js';
+import { ActDialog, call, html, plain, refresh, say, t, useAction, useState } from './kit.js';
 
 /** Asks how long the old key still works, and replaces it. @param {{ of: Key, onClose: () => void }} props */
 export function KeyRotateDialog({ of: key, onClose }) {
@@ -15,8 +7,8 @@ export function KeyRotateDialog({ of: key, onClose }) {
   const rotate = useAction(async () => {
     const created = await call('POST', `keys/${key.key_prefix}/rotate`, { overlap_seconds: overlap });
     onClose();
-    showKey(created, t.keyRotated);
-    toast(created.old_key_revoked === false ? say(t.oldNotConfirmed, { prefix: key.key_prefix }) : say(t.isReplaced, { prefix: key.key_prefix, by: created.key_prefix }));
+    const prefix = key.key_prefix;
+    showKey(created, t.keyRotated, created.old_key_revoked === false ? say(t.oldNotConfirmed, { prefix }) : say(t.isReplaced, { prefix, by: created.key_prefix }));
     refresh('keys', 'overview');
   });
   return html`<${ActDialog} title=${plain(t.rotateTitle, { name: key.name })} lead=${t.rotateLead} act=${t.rotateKey} busy=${t.rotating}

@@ -1,18 +1,7 @@
-/** @import { Key } from './types.js' */
-import { Badge } from './badge.js';
-import { ErrorPanel, Loaded } from './error-panel.js';
-import { html, useState } from './html.js';
 import { KeyCreateDialog } from './key-create-dialog.js';
 import { KeyRevokeDialog } from './key-revoke-dialog.js';
 import { KeyRotateDialog } from './key-rotate-dialog.js';
-import { PageHead } from './page.js';
-import { usePages } from './query.js';
-import { go, usePlace, withParams } from './router.js';
-import { canDevelop } from './session.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { Countdown, Time, oneDay, span } from './time.js';
-import { say } from './words.js';
+import { Badge, Countdown, ErrorPanel, Loaded, PageHead, Skeleton, Table, Time, canDevelop, go, html, oneDay, say, span, t, usePages, usePlace, useState, withParams } from './kit.js';
 
 const soon = 14 * oneDay;
 
@@ -51,7 +40,7 @@ function State({ row, replaced }) {
 /** @param {{ at?: string, as: string }} props */
 const Moment = ({ at, as }) => (at ? html`<${Time} at=${at} as=${as} />` : t.never);
 
-/** @param {(row: Key) => boolean} isReplaced @param {(row: Key) => unknown} actions @returns {import('./table.js').Column[]} */
+/** @param {(row: Key) => boolean} isReplaced @param {(row: Key) => unknown} actions @returns {Column[]} */
 const columnsOf = (isReplaced, actions) => [
   { head: t.name, width: 180, bar: 55, cell: (row) => (isReplaced(row) ? html`<span class="quiet normal">${t.replacedKey}</span>` : html`<bdi>${row.name}</bdi>`) },
   { head: t.prefix, width: 184, bar: 80, look: 'mono', cell: (row) => row.key_prefix },

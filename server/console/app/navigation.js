@@ -1,13 +1,6 @@
-/** @import { Account, Overview } from './types.js' */
 import { AccountSwitcher } from './account-switcher.js';
-import { Badge } from './badge.js';
-import { html, useEffect, useState } from './html.js';
-import { usePlace } from './router.js';
-import { accountName, isPersonal, session } from './session.js';
+import { Badge, PersonName, accountName, html, isPersonal, many, session, t, useEffect, usePlace, useState, useWide } from './kit.js';
 import { signOut } from './sign-out.js';
-import { useWide } from './table.js';
-import { t } from './texts.js';
-import { PersonName, many, plain, roleName } from './words.js';
 
 const pages = [
   ['/console/', t.overview], ['/console/keys', t.keys], ['/console/usage', t.usage],
@@ -15,7 +8,7 @@ const pages = [
 ];
 
 /** The strip that tells the sandbox from production on every page. */
-export const SandboxStrip = () => html`<div class="strip" role="note"><strong>${t.sandbox}</strong><span>${t.notBilled} <span class="wide-only">${t.separate}</span></span></div>`;
+export const SandboxStrip = () => html`<section class="strip" aria-label=${t.environment}><strong>${t.sandbox}</strong><span>${t.notBilled} <span class="wide-only">${t.separate}</span></span></section>`;
 
 /** @param {{ failing: number }} props */
 function Links({ failing }) {
@@ -32,7 +25,7 @@ function AccountBox({ accounts, onSwitch }) {
   const { account, role } = session() ?? {};
   return html`<div class="account">
     <div><strong><bdi>${account ? accountName(account) : ''}</bdi></strong>
-      <span class="small quiet">${account && (isPersonal(account) ? t.yourAccount : plain(t.youAre, { role: roleName(role).toLowerCase() }))}</span></div>
+      <span class="small quiet">${account && (isPersonal(account) ? t.yourAccount : t.youAre[role ?? 'viewer'])}</span></div>
     ${accounts.length > 1 && html`<button type="button" class="word small" onClick=${onSwitch}>${t.switch}</button>`}
   </div>`;
 }
@@ -48,16 +41,17 @@ export function Navigation({ overview, accounts }) {
   const [menu, setMenu] = useState(false);
   const [switching, setSwitching] = useState(false);
   useEffect(() => setMenu(false), [path, wide]);
+  const lost = !!session() && !session()?.account_id; // the person has not chosen an account yet
   const production = overview?.environment === 'production' && html`<span class="environment">${t.production}</span>`;
-  const inside = html`<${AccountBox} accounts=${accounts} onSwitch=${() => setSwitching(true)} />
-    <nav aria-label=${t.pages}><${Links} failing=${overview?.webhooks.failing.length ?? 0} /></nav><${Foot} />`;
+  const inside = html`${!lost && html`<${AccountBox} accounts=${accounts} onSwitch=${() => setSwitching(true)} />
+    <nav aria-label=${t.pages}><${Links} failing=${overview?.webhooks.failing.length ?? 0} /></nav>`}<${Foot} />`;
   const dialog = switching && html`<${AccountSwitcher} accounts=${accounts} onClose=${() => setSwitching(false)} />`;
   if (wide) return html`<aside class="side"><p class="product"><strong>${t.product}</strong>${production}</p>${inside}</aside>${dialog}`;
   const { account } = session() ?? {};
   /** @param {KeyboardEvent} event */
   const escape = (event) => event.key === 'Escape' && setMenu(false);
-  return html`<div class="top-bar" onKeyDown=${escape}>
+  return html`<header class="top-bar" onKeyDown=${escape}>
     <p><strong><bdi>${account ? accountName(account) : t.product}</bdi></strong>${production || html`<span class="small quiet">${t.productConsole}</span>`}</p>
     <button type="button" class="secondary" aria-expanded=${menu} aria-controls="menu" onClick=${() => setMenu(!menu)}>${menu ? t.close : t.menu}</button>
-    <div id="menu" class="menu" hidden=${!menu}>${menu && inside}</div></div>${dialog}`;
+    <div id="menu" class="menu" hidden=${!menu}>${menu && inside}</div></header>${dialog}`;
 }

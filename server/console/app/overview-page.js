@@ -1,18 +1,9 @@
-/** @import { Overview } from './types.js' */
 import { AttentionList } from './attention-list.js';
-import { Badge } from './badge.js';
-import { CodeBlock } from './copy-button.js';
 import { baseURL } from './curl.js';
-import { Loaded } from './error-panel.js';
 import { FirstSteps } from './first-steps.js';
-import { html, useState } from './html.js';
 import { KeyCreateDialog } from './key-create-dialog.js';
-import { PageHead } from './page.js';
-import { useQuery } from './query.js';
-import { canDevelop } from './session.js';
+import { Badge, CodeBlock, Loaded, PageHead, canDevelop, figure, html, plain, t, useQuery, useState } from './kit.js';
 import { Sparkline } from './sparkline.js';
-import { t } from './texts.js';
-import { figure, plain } from './words.js';
 
 /** @param {Overview} data */
 const total = ({ requests }) => requests.reduce((sum, day) => sum + day.allowed, 0);

@@ -1,26 +1,12 @@
-/** @import { APIError } from './api.js' */
 import { call } from './api.js';
 import { useEffect, useState } from './html.js';
 
-/**
- * What is known about a path of the API.
- * @typedef {object} Entry
- * @property {any} [data] the last response
- * @property {APIError} [error] why the last request failed
- * @property {boolean} loading
- * @property {boolean} [again] a change came during the request, so its response may lack that change
- * @property {number} retryAt when the request is repeated, in milliseconds since 1970; 0 if it is not
- * @property {number} timer
- * @property {Set<Watcher>} watchers
- */
-/** @typedef {{ redraw: () => void, every?: (data: any) => number }} Watcher */
-
 const shortestPoll = 2_000;
 const mostUnwatched = 100;
-/** @type {Map<string, Entry>} */
+/** @type {Map<string, Known>} */
 const entries = new Map();
 
-/** @param {string} path @returns {Entry} */
+/** @param {string} path @returns {Known} */
 function entryOf(path) {
   let entry = entries.get(path);
   if (!entry) {
@@ -61,7 +47,7 @@ async function load(path, changed = false) {
   show(entry);
 }
 
-/** @param {Entry} entry */
+/** @param {Known} entry */
 function show(entry) {
   for (const { redraw } of entry.watchers) redraw();
 }
@@ -75,7 +61,7 @@ export function refresh(...beginnings) {
   }
 }
 
-/** Forgets all data, as those of another account, and reads again the shown paths. @param {import('./types.js').Session} session the new one */
+/** Forgets all data, as those of another account, and reads again the shown paths. @param {Session} session the new one */
 export function startOver(session) {
   for (const entry of entries.values()) delete entry.data;
   entryOf('session').data = session;
@@ -111,8 +97,6 @@ export function useQueries(paths, { every, keep = false } = {}) {
     return { data, error, loading, retryAt, reload: () => void load(path) };
   });
 }
-
-/** @typedef {ReturnType<typeof useQueries>[number]} Query */
 
 /** Reads one path, or none. @param {string | null} path @param {Parameters<typeof useQueries>[1]} [how] @returns {Query} */
 export function useQuery(path, how) {

@@ -1,14 +1,4 @@
-/** @import { Webhook } from './types.js' */
-import { call } from './api.js';
-import { Shape } from './badge.js';
-import { ActDialog } from './dialog.js';
-import { Field, Problem, useAction } from './form.js';
-import { html, useEffect, useState } from './html.js';
-import { refresh } from './query.js';
-import { t } from './texts.js';
-import { fromField, oneDay, toField } from './time.js';
-import { toast } from './toast.js';
-import { many, plain } from './words.js';
+import { ActDialog, Field, Problem, Shape, call, fromField, html, many, oneDay, plain, refresh, t, toField, toast, useAction, useEffect, useState } from './kit.js';
 
 const pause = 400;
 

@@ -1,10 +1,5 @@
-import { CopyButton } from './copy-button.js';
-import { html } from './html.js';
-import { PageHead } from './page.js';
-import { usePlace } from './router.js';
+import { CopyButton, PageHead, html, say, t, usePlace } from './kit.js';
 import { SignInLink } from './signed-out-page.js';
-import { t } from './texts.js';
-import { say } from './words.js';
 
 /** The page of a sign-in that was refused: why, what helps, and the request id. */
 export function RefusedPage() {

@@ -1,7 +1,5 @@
 import { useEffect, useState } from './html.js';
 
-/** @typedef {{ path: string, params: URLSearchParams, moved: boolean }} Place */
-
 const root = '/console/';
 /** @type {Set<() => void>} */
 const watchers = new Set();

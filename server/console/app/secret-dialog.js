@@ -2,17 +2,7 @@ import { CopyButton } from './copy-button.js';
 import { Dialog } from './dialog.js';
 import { html, useEffect, useState } from './html.js';
 import { t } from './texts.js';
-
-/**
- * @typedef {object} Secret
- * @property {string} title
- * @property {string} lead
- * @property {string} text the secret; it lives in this module only while the dialog is open
- * @property {string} copy label of the copy button
- * @property {string} warning question that closing asks before the text was copied
- * @property {unknown} [more]
- * @property {(onCopied: () => void) => unknown} [usage]
- */
+import { toast } from './toast.js';
 
 /** @type {(secret: Secret) => void} */
 let open = () => {};
@@ -26,7 +16,7 @@ export function SecretHost() {
   useEffect(() => {
     open = setSecret;
   }, []);
-  return secret && html`<${SecretDialog} ...${secret} onClose=${() => setSecret(null)} />`;
+  return secret && html`<${SecretDialog} ...${secret} onClose=${() => (setSecret(null), toast(secret.done))} />`;
 }
 
 /** @param {Secret & { onClose: () => void }} props */

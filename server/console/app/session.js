@@ -1,4 +1,3 @@
-/** @import { Session } from './types.js' */
 
 /** The session as the last response showed it. Each page reads it when it draws. @type {Session | null} */
 let current = null;

@@ -1,6 +1,5 @@
-import { APIError, call } from './api.js';
-import { t } from './texts.js';
-import { toast } from './toast.js';
+import { APIError } from './api.js';
+import { call, t, toast } from './kit.js';
 
 /** Ends this session, or all of the person. A failure becomes a toast, for the button stands on every page. @param {string} which */
 async function end(which) {

@@ -1,6 +1,4 @@
-import { html } from './html.js';
-import { PageHead } from './page.js';
-import { t } from './texts.js';
+import { PageHead, html, t } from './kit.js';
 
 /** Signing in is a navigation, never a form. */
 export const SignInLink = ({ label = t.signIn }) => html`<p><a class="primary" href="/v1/developer/sign-in?return_to=%2Fconsole%2F">${label}</a></p>`;

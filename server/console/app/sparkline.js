@@ -1,8 +1,5 @@
-/** @import { RequestsOfDay } from './types.js' */
-import { html, useEffect, useRef, useState } from './html.js';
-import { t } from './texts.js';
-import { dayName } from './time.js';
-import { plain } from './words.js';
+import { useRef } from './html.js';
+import { dayName, html, plain, t, useEffect, useState } from './kit.js';
 
 /** Returns a ref and the width of its element, which follows the window. @returns {[{ current: Element | null }, number]} */
 export function useWidth() {

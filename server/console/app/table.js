@@ -14,16 +14,6 @@ export function useWide() {
 }
 
 /**
- * @typedef {object} Column
- * @property {string} head
- * @property {number} [width] pixels; without one the column takes the rest
- * @property {string} [look] class of its cells
- * @property {number} [bar] length of its bar in the skeleton, in per cent
- * @property {(row: any) => unknown} cell
- */
-/** @typedef {{ rows: any[], look?: string, note?: unknown }} Group rows that belong together, and a sentence about them */
-
-/**
  * Rows as a table, or below 800 px as a list.
  * @param {{ label: string, columns: Column[], groups: Group[], keyOf: (row: any) => string, item: (row: any) => unknown,
  *   rowLook?: (row: any) => string, detail?: (row: any) => unknown, look?: string }} props

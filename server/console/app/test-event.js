@@ -1,12 +1,5 @@
-/** @import { DeliveryDetail } from './types.js' */
-import { Badge } from './badge.js';
-import { ErrorPanel } from './error-panel.js';
 import { attemptResult } from './failures.js';
-import { html, useEffect } from './html.js';
-import { refresh, useQuery } from './query.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
-import { say } from './words.js';
+import { Badge, ErrorPanel, Time, html, refresh, say, t, useEffect, useQuery } from './kit.js';
 
 /** @param {DeliveryDetail} delivery */
 const isOpen = (delivery) => delivery.state === 'pending' && delivery.tries.length === 0;

@@ -5,10 +5,10 @@
 export const t = {
   // Frame
   product: 'examprep', productConsole: 'examprep console', pageTitle: '{title} – examprep console',
-  sandbox: 'SANDBOX', production: 'PRODUCTION', notBilled: 'Requests are not billed.', separate: 'Keys and data are separate from production.',
+  environment: 'Environment', sandbox: 'SANDBOX', production: 'PRODUCTION', notBilled: 'Requests are not billed.', separate: 'Keys and data are separate from production.',
   overview: 'Overview', keys: 'Keys', usage: 'Usage', webhooks: 'Webhooks', activity: 'Activity', account: 'Account', pages: 'Pages',
   menu: 'Menu', skip: 'Skip to content', documentation: 'Documentation', signIn: 'Sign in', signOut: 'Sign out', switch: 'Switch',
-  youAre: 'Your role: {role}', yourAccount: 'Your account', failingCount: ['{n} failing', '{n} failing'],
+  youAre: { owner: 'You are an owner', developer: 'You are a developer', viewer: 'You are a viewer' }, yourAccount: 'Your account', failingCount: ['{n} failing', '{n} failing'],
   notFound: 'Page not found', notFoundLead: 'The console has no page at this address. Go to:',
   close: 'Close', open: 'Open', cancel: 'Cancel', dismiss: 'Dismiss', reload: 'Reload', tryAgain: 'Try again', more: 'More',
   copied: 'Copied', notCopied: 'Not copied; select the text', copyId: 'Copy id', showMore: 'Show more keys', showOlder: 'Show older',
@@ -124,7 +124,7 @@ export const t = {
   // Settings of an endpoint
   saveChanges: 'Save changes', saving: 'Saving…', changesSaved: 'The changes are saved.', notSaved: 'The changes were not saved',
   rotateSecret: {
-    title: 'Rotate signing secret', short: 'The old secret also signs for 24 hours.', button: 'Rotate secret', failed: 'The secret was not rotated', done: 'The signing secret of {url} is rotated.',
+    title: 'Rotate signing secret', short: 'The old secret also signs for 24 hours.', button: 'Rotate secret', failed: 'The secret was not rotated',
     lead: 'The new secret is shown once. For 24 hours the old one also signs, so that a receiver with either accepts deliveries.',
   },
   disable: {
@@ -139,7 +139,7 @@ export const t = {
     title: 'Delete endpoint', short: 'Its deliveries and its signing secret are deleted with it.', button: 'Delete endpoint', failed: 'The endpoint was not deleted', done: '{url} is deleted.',
     lead: 'Pending deliveries to {url} are cancelled. An attempt in flight may still arrive.',
   },
-  secretRotated: 'Secret rotated', secretRotatedLead: 'The signing secret is shown this one time. The old one also signs for 24 hours.',
+  isRotated: 'The signing secret of {url} is rotated.', secretRotated: 'Secret rotated', secretRotatedLead: 'The signing secret is shown this one time. The old one also signs for 24 hours.',
   verifyLead: 'Verify each delivery over the raw body, before any parsing. One v1 must match; reject a time that is more than 300 s away.', language: 'Language',
   copyCode: 'Copy code', verifyMore: 'Signatures in the documentation',
 
@@ -165,8 +165,11 @@ export const t = {
   inviteLead: 'The invitation is open for 14 days. No e-mail is sent: give the person the address of this console.', email: 'E-mail address',
   emailHint: 'The address that the person signs in with.', notInvited: 'The person was not invited', isInvited: '{email} is invited as {role}.',
   changeRoleOf: 'Role of {name}', changeRoleLead: 'The change holds from the member’s next request on.', roleNotChanged: 'The role was not changed', hasRole: '{name} is {role} now.',
-  removeTitle: 'Remove {name}', removeLead: 'The sessions of this person in this account end at once. Keys that the person created keep working.', notRemoved: 'The member was not removed', isRemoved: '{name} is removed.',
-  leaveTitle: 'Leave this account', leaveLead: 'Your sessions in this account end. An owner can invite you again.', notLeft: 'You did not leave the account',
+  removal: {
+    title: 'Remove {name}', button: 'Remove', failed: 'The member was not removed', done: '{name} is removed.',
+    lead: 'The sessions of this person in this account end at once. Keys that the person created keep working.',
+  },
+  leaving: { title: 'Leave this account', button: 'Leave account', failed: 'You did not leave the account', lead: 'Your sessions in this account end. An owner can invite you again.' },
   sessions: 'Your sessions', loadingSessions: 'Loading sessions…', sessionsFailed: 'The sessions could not be loaded', signedIn: 'Signed in', thisSession: '(this session)', noAccount: 'No account yet',
   sessionLine: 'signed in {at}, used {used}', signedInAs: 'Signed in as', signOutEverywhere: 'Sign out everywhere',
   yourInvitations: 'Your invitations', invitesYou: '{account} invites you as {role}', invitedBy: 'Invited by {inviter}. Open until {end}.', accept: 'Accept', decline: 'Decline',

@@ -1,17 +1,9 @@
-/** @import { Key, UsageOfDay } from './types.js' */
-import { t } from './texts.js';
-import { dayOf, oneDay } from './time.js';
+import { dayOf, oneDay, t } from './kit.js';
 
 /** The longest range that the API counts at once, for all keys; and for one. */
 const longest = 31;
 export const longestOfKey = 366;
 export const longestOfAll = 93;
-
-/**
- * One part of the bars: a key, or the keys that are too small for a part of their own.
- * @typedef {{ prefix: string, name: string, allowed: number, limited: number }} Part
- */
-/** @typedef {{ day: string, allowed: number[], total: number, limited: number }} Day allowed has a number for each part */
 
 /** @param {string | null} day */
 const valid = (day) => (day && /^\d{4}-\d\d-\d\d$/.test(day) && !Number.isNaN(Date.parse(day)) ? day : null);

@@ -1,16 +1,6 @@
-/** @import { Key, UsageOfDay } from './types.js' */
-/** @import { Day, Part } from './usage-data.js' */
-import { ErrorPanel } from './error-panel.js';
-import { html } from './html.js';
-import { PageHead } from './page.js';
-import { useQueries, useQuery } from './query.js';
-import { go, usePlace, withParams } from './router.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { dayName, dayOf, oneDay } from './time.js';
+import { ErrorPanel, PageHead, Skeleton, Table, dayName, dayOf, figure, go, html, many, oneDay, plain, say, t, usePlace, useQueries, useQuery, withParams } from './kit.js';
 import { csvOf, daysOf, longestOfAll, longestOfKey, pathsOf, rangeOf, summarize } from './usage-data.js';
 import { UsageLegend, UsagePlot } from './usage-plot.js';
-import { figure, many, plain, say } from './words.js';
 
 /** Hands a file to the browser. @param {string} name @param {string} text */
 function download(name, text) {
@@ -32,7 +22,7 @@ function Filters({ from, to, keyPrefix, keys }) {
       ${keys.map((k) => html`<option key=${k.key_prefix} value=${k.key_prefix}>${plain(t.keyOption, { name: k.name, prefix: k.key_prefix })}</option>`)}</select></div>`;
 }
 
-/** @param {Part[]} parts @returns {import('./table.js').Column[]} */
+/** @param {Part[]} parts @returns {Column[]} */
 const columnsOf = (parts) => [
   { head: t.day, width: 180, cell: (day) => html`<${DayName} day=${day.day} />` },
   ...parts.map((p, i) => ({ head: p.name, look: 'number quiet', cell: (/** @type {Day} */ day) => figure(day.allowed[i]) })),

@@ -1,9 +1,5 @@
-/** @import { Day, Part } from './usage-data.js' */
-import { html, useState } from './html.js';
+import { dayName, dayOf, figure, html, plain, say, t, useState } from './kit.js';
 import { useWidth } from './sparkline.js';
-import { t } from './texts.js';
-import { dayName, dayOf } from './time.js';
-import { figure, plain, say } from './words.js';
 
 const top = 8;
 const plot = 264;
@@ -76,8 +72,8 @@ export function UsagePlot({ days }) {
 /** The legend: each part with its sums, in the order of the stack. @param {{ parts: Part[], title: string }} props */
 export const UsageLegend = ({ parts, title }) => html`<table class="legend"><caption><h2>${title}</h2></caption>
   <thead><tr><th scope="col">${t.key}</th><th scope="col" class="number">${t.allowed}</th><th scope="col" class="number">${t.limited}</th></tr></thead>
-  <tbody>${parts.map((p, i) => html`<tr key=${p.prefix}><th scope="row"><svg width="12" height="12" aria-hidden="true"><rect class=${`part-${i}`} x="0.5" y="0.5" width="11" height="11" /></svg>
-    <div><bdi>${p.name}</bdi>${p.prefix && p.name !== p.prefix && html`<code>${p.prefix}</code>`}</div></th>
+  <tbody>${parts.map((p, i) => html`<tr key=${p.prefix}><th scope="row"><div><svg width="12" height="12" aria-hidden="true"><rect class=${`part-${i}`} x="0.5" y="0.5" width="11" height="11" /></svg>
+    <bdi>${p.name}</bdi>${p.prefix && p.name !== p.prefix && html`<code>${p.prefix}</code>`}</div></th>
     <td class="number">${figure(p.allowed)}</td><td class="number">${figure(p.limited)}</td></tr>`).reverse()}</tbody>
   <tfoot><tr><th scope="row">${t.total}</th><td class="number">${figure(parts.reduce((n, p) => n + p.allowed, 0))}</td><td class="number">${figure(parts.reduce((n, p) => n + p.limited, 0))}</td></tr></tfoot></table>
   <p class="small quiet legend-note"><svg width="12" height="12" aria-hidden="true"><rect class="limited" fill="url(#hatch)" x="0.5" y="0.5" width="11" height="11" /></svg><span>${t.limitedNote}</span></p>`;

@@ -1,6 +1,4 @@
-import { CodeBlock } from './copy-button.js';
-import { html, useState } from './html.js';
-import { t } from './texts.js';
+import { CodeBlock, html, t, useState } from './kit.js';
 import { verifyCode } from './verify-code.js';
 
 const languages = /** @type {(keyof typeof verifyCode)[]} */ (Object.keys(verifyCode));

@@ -1,13 +1,8 @@
-/** @import { Action } from './form.js' */
-import { Field } from './form.js';
-import { html } from './html.js';
-import { t } from './texts.js';
+import { Field, html, t } from './kit.js';
 
 export const eventKinds = /** @type {(keyof typeof t.eventKinds)[]} */ (Object.keys(t.eventKinds));
 
-/** @typedef {{ url: string, events: string[], description: string }} Endpoint */
-
-/** The fields of an endpoint, new or old. @param {{ value: Endpoint, onChange: (value: Endpoint) => void, action: Action, first?: boolean }} props */
+/** The fields of an endpoint, new or old. @param {{ value: EndpointFields, onChange: (value: EndpointFields) => void, action: Action, first?: boolean }} props */
 export function WebhookForm({ value, onChange, action, first }) {
   const wrong = action.error?.fields.find((f) => f.field.startsWith('events'))?.detail;
   const toggle = (/** @type {string} */ kind) =>

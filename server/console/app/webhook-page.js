@@ -1,23 +1,10 @@
-/** @import { Webhook } from './types.js' */
-import { Badge, Shape } from './badge.js';
-import { call } from './api.js';
 import { Deliveries } from './deliveries.js';
-import { Loaded } from './error-panel.js';
 import { failureWord } from './failures.js';
-import { ActionButton, Problem, useAction } from './form.js';
-import { html, useState } from './html.js';
-import { PageHead } from './page.js';
-import { useQuery } from './query.js';
-import { usePlace, withParams } from './router.js';
-import { canDevelop } from './session.js';
-import { Skeleton } from './table.js';
+import { ActionButton, Badge, Loaded, LongUrl, PageHead, Problem, Shape, ShortId, Skeleton, Time, call, canDevelop, html, say, span, t, useAction, useNow, usePlace, useQuery, useState, withParams } from './kit.js';
 import { TestEvent } from './test-event.js';
-import { t } from './texts.js';
-import { Time, span, useNow } from './time.js';
 import { VerifySignatures } from './verify-signatures.js';
 import { WebhookSettings } from './webhook-settings.js';
 import { backlog } from './webhooks-page.js';
-import { LongUrl, ShortId, say } from './words.js';
 
 /** What stands in the way of a failing endpoint, and what happens next. @param {{ endpoint: Webhook }} props */
 function Failing({ endpoint: { url, failing_since: since = '', last_failure: failure, last_status: status, pending, oldest_pending_at: oldest, failed_since: failed, last_success_at: success, disables_at: end } }) {

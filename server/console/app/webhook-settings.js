@@ -1,17 +1,6 @@
-/** @import { Webhook } from './types.js' */
-import { call } from './api.js';
-import { ActDialog } from './dialog.js';
-import { ActionButton, Problem, useAction } from './form.js';
-import { html, useState } from './html.js';
-import { refresh } from './query.js';
-import { go } from './router.js';
-import { canDevelop } from './session.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
-import { toast } from './toast.js';
+import { ActionButton, ConfirmDialog, LongUrl, Problem, Time, call, canDevelop, go, html, refresh, say, t, useAction, useState } from './kit.js';
 import { showSigningSecret } from './webhook-create-dialog.js';
 import { WebhookForm } from './webhook-form.js';
-import { LongUrl, say } from './words.js';
 
 /** @param {{ endpoint: Webhook }} props */
 const ReadOnly = ({ endpoint }) => html`<dl class="facts">
@@ -23,12 +12,8 @@ const ReadOnly = ({ endpoint }) => html`<dl class="facts">
 /** @param {{ endpoint: Webhook }} props */
 function Editable({ endpoint }) {
   const { url, events, description } = endpoint;
-  const [value, setValue] = useState(/** @type {import('./webhook-form.js').Endpoint} */ ({ url, events, description }));
-  const save = useAction(async () => {
-    await call('PATCH', `webhooks/${endpoint.id}`, value);
-    refresh('webhooks', 'overview');
-    toast(t.changesSaved);
-  });
+  const [value, setValue] = useState(/** @type {EndpointFields} */ ({ url, events, description }));
+  const save = useAction(() => call('PATCH', `webhooks/${endpoint.id}`, value), { reread: ['webhooks', 'overview'], done: t.changesSaved });
   const same = value.url === url && value.description === description && [...value.events].sort().join() === [...events].sort().join();
   const off = same || !value.url.trim() || value.events.length === 0;
   return html`<form class="settings" novalidate onSubmit=${(/** @type {Event} */ e) => (e.preventDefault(), off || save.run())}>
@@ -44,21 +29,16 @@ const Act = ({ title, text, button, onClick }) => html`<div class="row"><div cla
 function Confirm({ endpoint, what, onClose }) {
   const path = `webhooks/${endpoint.id}`;
   const url = endpoint.url;
+  const change = (/** @type {string} */ status) => call('PATCH', path, { status });
+  const rotate = async () => showSigningSecret((await call('POST', `${path}/rotate-secret`)).secret, t.secretRotated, t.secretRotatedLead, say(t.isRotated, { url }));
   const acts = {
-    rotate: { ...t.rotateSecret, danger: false, run: async () => showSigningSecret((await call('POST', `${path}/rotate-secret`)).secret, t.secretRotated, t.secretRotatedLead) },
-    disable: { ...t.disable, danger: true, run: () => call('PATCH', path, { status: 'disabled' }) },
-    enable: { ...t.enable, danger: false, run: () => call('PATCH', path, { status: 'enabled' }) },
-    remove: { ...t.remove, danger: true, run: () => call('DELETE', path) },
+    rotate: { texts: t.rotateSecret, run: rotate },
+    disable: { texts: t.disable, danger: true, run: () => change('disabled') },
+    enable: { texts: t.enable, run: () => change('enabled') },
+    remove: { texts: t.remove, danger: true, run: () => call('DELETE', path).then(() => go('/console/webhooks')) },
   };
   const act = acts[/** @type {keyof typeof acts} */ (what)];
-  const action = useAction(async () => {
-    await act.run();
-    onClose();
-    toast(say(act.done, { url }));
-    if (what === 'remove') go('/console/webhooks');
-    refresh('webhooks', 'overview');
-  });
-  return html`<${ActDialog} danger=${act.danger} title=${act.title} lead=${say(act.lead, { url })} act=${act.button} failed=${act.failed} action=${action} onClose=${onClose} />`;
+  return html`<${ConfirmDialog} ...${act} values=${{ url }} run=${() => act.run().finally(() => refresh('webhooks', 'overview'))} onClose=${onClose} />`;
 }
 
 /** URL, events and description, and the acts on the endpoint. @param {{ endpoint: Webhook }} props */

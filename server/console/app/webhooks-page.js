@@ -1,16 +1,5 @@
-/** @import { Webhook } from './types.js' */
-import { Badge } from './badge.js';
-import { Loaded } from './error-panel.js';
-import { html, useState } from './html.js';
-import { PageHead } from './page.js';
-import { useQuery } from './query.js';
-import { go, usePlace, withParams } from './router.js';
-import { canDevelop } from './session.js';
-import { Skeleton, Table } from './table.js';
-import { t } from './texts.js';
-import { Time } from './time.js';
+import { Badge, Loaded, LongUrl, PageHead, Skeleton, Table, Time, canDevelop, figure, go, html, many, say, t, usePlace, useQuery, useState, withParams } from './kit.js';
 import { WebhookCreateDialog } from './webhook-create-dialog.js';
-import { LongUrl, figure, many, say } from './words.js';
 
 /** Whether an endpoint works. @param {{ row: Webhook }} props */
 export function Health({ row }) {
@@ -25,7 +14,7 @@ export const backlog = (n) => (n >= 1000 ? t.thousandOrMore : figure(n));
 /** @param {Webhook} row */
 const link = (row) => html`<a class="plain" href=${`/console/webhooks/${row.id}`}><${LongUrl} bare url=${row.url} /></a>`;
 
-/** @type {import('./table.js').Column[]} */
+/** @type {Column[]} */
 const columns = [
   { head: t.endpoint, bar: 80, cell: link },
   { head: t.health, width: 216, bar: 50, cell: (row) => html`<${Health} row=${row} />` },

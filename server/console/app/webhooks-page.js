@@ -24,7 +24,7 @@ const columns = [
 ];
 
 /** @param {Webhook} row */
-const item = (row) => html`<div class="top"><strong>${link(row)}</strong><${Health} row=${row} /></div>
+const item = (row) => html`<strong>${link(row)}</strong><${Health} row=${row} />
   <p class="small quiet">${say(t.webhookLine, { status: `${row.last_status ?? t.none}`, waiting: backlog(row.pending),
     success: row.last_success_at ? html`<${Time} at=${row.last_success_at} />` : t.never })}</p>`;
 

@@ -182,7 +182,7 @@ export const t = {
   refusedLead: 'The sign-in was not completed. Begin again; a sign-in must be completed within 10 minutes in the browser that began it.',
   refusals: {
     no_account: 'You are signed in at the provider, and no account has you as a member. An owner of an account can invite you.',
-    expired: 'The sign-in took longer than 10 minutes. Begin again.', denied: 'The provider did not sign you in.', provider: 'The provider could not complete the sign-in. Try again later.',
+    expired: 'The sign-in took longer than 10 minutes, was used before, or began in another browser.', denied: 'The provider did not sign you in.', provider: 'The provider could not complete the sign-in. Try again later.',
     unavailable: 'A part of the service is not available. Try again in a minute.', internal: 'The service failed. Give the request id to the contact.',
   },
   askContact: 'Contact for access: {contact}',

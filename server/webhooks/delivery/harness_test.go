@@ -80,7 +80,7 @@ func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 		authorities.Write(r.CAPEM())
 	}
 	return Config{
-		Prefix: b.prefix, AllowedRanges: loopback, CAPEM: []byte(authorities.String()),
+		Prefix: b.prefix, Allowed: send.Ranges{Declared: loopback, Registered: loopback}, CAPEM: []byte(authorities.String()),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetentionTimeout: testkit.Patience, RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
@@ -108,11 +108,6 @@ func (b *bench) workerOf(t testing.TB, cfg Config, pool *pgxpool.Pool, keyring *
 	t.Helper()
 	w, err := New(cfg, pool, b.redis, keyring)
 	check.NoError(t, err)
-	post := w.dispatcher.send
-	w.dispatcher.send = func(ctx context.Context, r send.Request) send.Result {
-		r.Managed = true // receivers have loopback addresses, also those of developers
-		return post(ctx, r)
-	}
 	w.dispatcher.unreadablePause = time.Hour // longer than any test
 	return w
 }

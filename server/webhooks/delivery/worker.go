@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -32,8 +31,8 @@ const (
 type Config struct {
 	// Prefix begins every Redis name.
 	Prefix string
-	// AllowedRanges are ranges outside the public internet that endpoints declared in the cluster may name.
-	AllowedRanges []netip.Prefix
+	// Allowed are ranges outside the public internet that endpoints may name.
+	Allowed send.Ranges
 	// CAPEM holds certificate authorities that are trusted in addition to the system's.
 	CAPEM []byte
 	// Concurrency is how many attempts may be in flight (1024).
@@ -98,7 +97,7 @@ type Worker struct {
 // New returns a worker. Its Redis client should be its own: blocking reads occupy connections.
 func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *webhooks.Keyring) (*Worker, error) {
 	cfg = cfg.withDefaults()
-	sender, err := send.New(cfg.AllowedRanges, cfg.CAPEM, cfg.Timeout, cfg.Now)
+	sender, err := send.New(cfg.Allowed, cfg.CAPEM, cfg.Timeout, cfg.Now)
 	if err != nil {
 		return nil, err
 	}

@@ -220,7 +220,7 @@ func TestSenderConnectsToThePublicOneOfManyAddresses(t *testing.T) {
 	}), standsForPublic, authority)
 	for _, name := range []string{"first", "last", "middle", "alias"} {
 		t.Run(name, func(t *testing.T) {
-			(&http.Client{Transport: l.allowing.transport}).CloseIdleConnections()
+			(&http.Client{Transport: l.declared.transport}).CloseIdleConnections()
 			came := l.Post(t.Context(), Request{Managed: true, URL: "https://" + name + ".example.com:" + port, EventID: uuid.New(), Body: []byte("{}")})
 			if !came.Delivered() {
 				t.Errorf("came to %+v", came)
@@ -244,7 +244,7 @@ func TestNameThatTurnsPrivateIsRefusedAtTheNextConnection(t *testing.T) {
 				if came.Failure != want {
 					t.Errorf("try %d came to %+v, want %q", turn+1, came, want)
 				}
-				(&http.Client{Transport: l.allowing.transport}).CloseIdleConnections()
+				(&http.Client{Transport: l.declared.transport}).CloseIdleConnections()
 			}
 			l.checkConnections(t, "127.0.0.2", "127.0.0.2")
 			l.checkUntouched(t)

@@ -169,9 +169,9 @@ func newLookout(t testing.TB, z *zone, allowed []netip.Prefix, authority []byte)
 	s, err := New(allowed, authority, testkit.Patience, time.Now)
 	check.NoError(t, err)
 	l := &lookout{Sender: s}
-	s.allowing.dialer.Resolver = z.resolver()
-	guarded := s.allowing.dialer.Control
-	s.allowing.dialer.Control = func(network, address string, c syscall.RawConn) error {
+	s.declared.dialer.Resolver = z.resolver()
+	guarded := s.declared.dialer.Control
+	s.declared.dialer.Control = func(network, address string, c syscall.RawConn) error {
 		if err := guarded(network, address, c); err != nil {
 			return err
 		}

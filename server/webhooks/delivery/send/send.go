@@ -62,10 +62,10 @@ func (r Result) Delivered() bool { return r.Failure == "" }
 
 // Sender posts over HTTPS. It follows no redirect, uses no proxy, and dials no address that its policies refuse.
 type Sender struct {
-	// strict is for endpoints of developers, allowing for those declared in the cluster. They share no connection.
-	strict, allowing route
-	timeout          time.Duration
-	now              func() time.Time
+	// registered is for endpoints of developers, declared for those declared in the cluster. They share no connection.
+	registered, declared route
+	timeout              time.Duration
+	now                  func() time.Time
 }
 
 // A route is a transport, not a client, which would parse Location even if it follows no redirect. All its connections are the
@@ -75,9 +75,16 @@ type route struct {
 	dialer    *net.Dialer
 }
 
-// New returns a sender that trusts the system's authorities and those in caPEM, if any. Endpoints that are declared in the cluster
-// may have addresses in allowed. timeout limits each attempt.
-func New(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now func() time.Time) (*Sender, error) {
+// Ranges are ranges outside the public internet that webhooks may reach.
+type Ranges struct {
+	// Declared holds for endpoints that are declared in the cluster.
+	Declared []netip.Prefix
+	// Registered holds for endpoints that developers register. The product leaves it empty.
+	Registered []netip.Prefix
+}
+
+// New returns a sender that trusts the system's authorities and those in caPEM, if any. timeout limits each attempt.
+func New(allowed Ranges, caPEM []byte, timeout time.Duration, now func() time.Time) (*Sender, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("read the system's certificate authorities: %w", err)
@@ -86,7 +93,8 @@ func New(allowed []netip.Prefix, caPEM []byte, timeout time.Duration, now func()
 		return nil, errors.New("the webhook CA file holds no PEM certificate")
 	}
 	return &Sender{
-		strict: newRoute(nil, roots, timeout), allowing: newRoute(allowed, roots, timeout), timeout: timeout, now: now,
+		registered: newRoute(allowed.Registered, roots, timeout), declared: newRoute(allowed.Declared, roots, timeout),
+		timeout: timeout, now: now,
 	}, nil
 }
 
@@ -125,9 +133,9 @@ func (s *Sender) Post(ctx context.Context, p Request) Result {
 	header.Set("Webhook-Id", p.EventID.String())
 	signature := webhooks.Sign(p.Secrets, s.now(), p.Body)
 	header[webhooks.SignatureHeader] = []string{signature}
-	to := s.strict
+	to := s.registered
 	if p.Managed {
-		to = s.allowing
+		to = s.declared
 	}
 	response, err := to.transport.RoundTrip(request)
 	if err != nil {

@@ -30,7 +30,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 // senderTo returns a sender that trusts a server's certificate and can send to all of IPv4's loopback.
 func senderTo(t testing.TB, server *httptest.Server) *Sender {
 	t.Helper()
-	s, err := New(loopback, testkit.CAPEM(server), testkit.Patience, time.Now)
+	s, err := New(Ranges{Declared: loopback}, testkit.CAPEM(server), testkit.Patience, time.Now)
 	check.NoError(t, err)
 	return s
 }
@@ -194,9 +194,9 @@ func TestRudeReceiverCostsBoundedTimeAndBytes(t *testing.T) {
 // postToRude makes one attempt in a bubble, and returns when the server's connections are closed.
 func postToRude(t *testing.T, server *rudeServer, authority []byte) (got Result, took time.Duration) {
 	t.Helper()
-	s, err := New(nil, authority, Timeout, time.Now)
+	s, err := New(Ranges{}, authority, Timeout, time.Now)
 	check.NoError(t, err)
-	transport, _ := s.allowing.transport.(*http.Transport)
+	transport, _ := s.declared.transport.(*http.Transport)
 	transport.DialContext = server.dial
 	began := time.Now()
 	got = s.Post(t.Context(), Request{Managed: true, URL: "https://example.com/", EventID: uuid.New(), Body: []byte("{}")})
@@ -218,9 +218,9 @@ func (lateTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAnswerAfterTheDeadlineIsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(nil, nil, Timeout, time.Now)
+		s, err := New(Ranges{}, nil, Timeout, time.Now)
 		check.NoError(t, err)
-		s.allowing.transport = lateTransport{}
+		s.declared.transport = lateTransport{}
 		got := s.Post(t.Context(), Request{Managed: true, URL: "https://receiver.example/", EventID: uuid.New(), Body: []byte("{}")})
 		if got.Delivered() || got.Failure != "timeout" {
 			t.Errorf("result %+v, want a time-out", got)
@@ -259,7 +259,7 @@ func TestReceiverNeedsATrustedCertificateForItsName(t *testing.T) {
 			if c.unknown {
 				authority = nil
 			}
-			s, err := New(loopback, authority, testkit.Patience, time.Now)
+			s, err := New(Ranges{Declared: loopback}, authority, testkit.Patience, time.Now)
 			check.NoError(t, err)
 			came := s.Post(t.Context(), Request{Managed: true, URL: server.URL, EventID: uuid.New(), Body: []byte("{}")})
 			if came.Failure != c.want || (asked.Load() > 0) != (c.want == "") {
@@ -270,7 +270,7 @@ func TestReceiverNeedsATrustedCertificateForItsName(t *testing.T) {
 	t.Run("none: plain HTTP", func(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
 		defer server.Close()
-		s, err := New(loopback, nil, testkit.Patience, time.Now)
+		s, err := New(Ranges{Declared: loopback}, nil, testkit.Patience, time.Now)
 		check.NoError(t, err)
 		if came := s.Post(t.Context(), Request{Managed: true, URL: strings.Replace(server.URL, "http:", "https:", 1), EventID: uuid.New()}); came.Failure != "tls" {
 			t.Errorf("came to %+v", came)

@@ -1,0 +1,158 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/chromedp/chromedp"
+
+	"examprep.dev/server/testkit/check"
+)
+
+// finder finds the first thing of a role and a name, as assistive software has them. An open dialog hides the page behind it. A
+// name matches from its beginning.
+const finder = `
+const area = [...document.querySelectorAll('dialog')].filter(d => d.open && d.matches(':modal')).pop() ?? document;
+const selectors = {
+	button: 'button, summary, [role=button]', link: 'a[href]', field: 'input, textarea, select', heading: 'h1, h2, h3',
+	row: 'tr, li, article', tab: '[role=tab]',
+};
+const labelOf = e => e.getAttribute('aria-label') ??
+	(e.getAttribute('aria-labelledby')?.split(' ').map(id => document.getElementById(id)?.textContent).join(' ')) ??
+	(e.labels?.length ? [...e.labels].map(l => l.innerText).join(' ') : e.innerText);
+const nameOf = e => (labelOf(e) ?? '').replace(/\s+/g, ' ').trim();
+const shows = e => e.checkVisibility({visibilityProperty: true});
+const find = (role, name, within) => {
+	let areas = [area];
+	if (within) areas = [...area.querySelectorAll(selectors.row)].filter(e => shows(e) && e.innerText.includes(within));
+	for (const a of areas)
+		for (const e of a.querySelectorAll(selectors[role]))
+			if (shows(e) && nameOf(e).startsWith(name)) return e;
+	return null;
+};
+const until = look => new Promise(resolve => {
+	const again = () => { const found = look(); found ? resolve(found) : requestAnimationFrame(again); };
+	again();
+});`
+
+// inPage returns an expression that waits until look, an expression with the finder's functions, has a value, and returns it.
+func inPage(look string, args ...any) string {
+	texts := make([]any, len(args))
+	for i, arg := range args {
+		text, _ := json.Marshal(arg)
+		texts[i] = string(text)
+	}
+	return fmt.Sprintf("(() => {%s\nreturn until(() => (%s))})()", finder, fmt.Sprintf(look, texts...))
+}
+
+// see waits until the window shows a text.
+func (w *window) see(text string) {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`document.body.innerText.includes(%s)`, text))
+}
+
+// seeIn waits until a row shows two texts.
+func (w *window) seeIn(row, text string) {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`[...document.querySelectorAll(selectors.row)].some(e => shows(e) && e.innerText.includes(%s) && e.innerText.includes(%s))`,
+		row, text))
+}
+
+// hear waits until a notice had a text. Notices go by themselves, so it may be gone.
+func (w *window) hear(text string) {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`window.said.some(notice => notice.includes(%s))`, text))
+}
+
+// miss waits until nothing shows a text.
+func (w *window) miss(text string) {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`!document.body.innerText.includes(%s)`, text))
+}
+
+// point is a place in the window.
+type point struct {
+	X float64 `json:"x"`
+	Y float64 `json:"y"`
+}
+
+// find waits until a thing exists, can be used, and nothing lies over it. It returns the thing's middle.
+func (w *window) find(role, name, within string) point {
+	w.t.Helper()
+	return evaluate[point](w, inPage(`(() => {
+		const e = find(%s, %s, %s);
+		if (!e || e.disabled || e.getAttribute('aria-disabled') === 'true') return null;
+		e.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+		const r = e.getClientRects()[0];
+		if (!r) return null;
+		const x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+		return top && (e.contains(top) || top.contains(e) || top.closest('label')?.control === e) ? {x, y} : null;
+	})()`, role, name, within))
+}
+
+// click clicks on a thing.
+func (w *window) click(role, name string) {
+	w.t.Helper()
+	w.clickIn(role, name, "")
+}
+
+// clickIn clicks on a thing in the row that has a text.
+func (w *window) clickIn(role, name, within string) {
+	w.t.Helper()
+	at := w.find(role, name, within)
+	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.MouseClickXY(at.X, at.Y)))
+}
+
+// fill replaces the text of a field.
+func (w *window) fill(label, text string) {
+	w.t.Helper()
+	w.click("field", label)
+	evaluate[bool](w, inPage(`(document.activeElement.select?.(), true)`))
+	w.insert(text)
+}
+
+// choose chooses an option of a list by its text.
+func (w *window) choose(label, option string) {
+	w.t.Helper()
+	w.chooseIn(label, option, "")
+}
+
+func (w *window) chooseIn(label, option, within string) {
+	w.t.Helper()
+	w.find("field", label, within)
+	evaluate[bool](w, inPage(`(() => {
+		const list = find('field', %s, %s), chosen = [...list.options].find(o => o.text.startsWith(%s));
+		if (!chosen) return false;
+		list.value = chosen.value;
+		list.dispatchEvent(new Event('input', {bubbles: true}));
+		list.dispatchEvent(new Event('change', {bubbles: true}));
+		return true;
+	})()`, label, within, option))
+}
+
+// tick sets a box or a choice by clicking on it, unless it is set.
+func (w *window) tick(label string) {
+	w.t.Helper()
+	w.find("field", label, "")
+	if !evaluate[bool](w, inPage(`{set: find('field', %s, '').checked}`, label)+`.then(found => found.set)`) {
+		w.click("field", label)
+	}
+}
+
+// value returns the text of the first element of a CSS selector, once it has one.
+func (w *window) value(selector string) string {
+	w.t.Helper()
+	return evaluate[string](w, inPage(`(e => e && (e.value ?? e.innerText).trim())(area.querySelector(%s))`, selector))
+}
+
+// missThing waits until there is no thing of a role and a name.
+func (w *window) missThing(role, name string) {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`!find(%s, %s, '')`, role, name))
+}
+
+// doubleClick clicks twice, as fast as a person who is not sure.
+func (w *window) doubleClick(at point) {
+	w.t.Helper()
+	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.MouseClickXY(at.X, at.Y), chromedp.MouseClickXY(at.X, at.Y)))
+}

@@ -1,0 +1,106 @@
+package browsertest
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"examprep.dev/api/client"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+)
+
+func contains(text, part string) bool { return strings.Contains(text, part) }
+
+// addEndpoint registers the receiver on the page of webhooks, and returns its signing secret.
+func (s *stage) addEndpoint(w *window) string {
+	s.t.Helper()
+	w.click("link", "Webhooks")
+	w.click("button", "Add endpoint")
+	w.fill("URL", s.receiver.URL+"/hooks")
+	w.click("button", "Add endpoint")
+	return w.secret("Copy secret")
+}
+
+func TestAFailingWebhookIsFoundRepairedAndRecovered(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.receiver.Status.Store(http.StatusServiceUnavailable)
+	ada := s.signedIn("Ada")
+	secret := s.addEndpoint(ada)
+	ada.click("button", "Send test event")
+	ada.see("Failing since")
+	ada.seeIn("webhook.test", "Failed")
+	ada.clickIn("button", "Open", "webhook.test")
+	ada.seeIn("6 of 6", "503")
+	for range 6 {
+		s.receiver.Next(t)
+	}
+
+	s.receiver.Status.Store(http.StatusOK)
+	ada.click("button", "Recover since")
+	ada.see("1 delivery will be sent.")
+	ada.click("button", "Send 1 delivery")
+	arrived := s.receiver.Next(t)
+	check.NoError(t, client.Verify(arrived.Header.Get(client.SignatureHeader), arrived.Body, secret, time.Now(), testkit.Patience))
+	ada.seeIn("webhook.test", "Succeeded")
+	ada.click("link", "Overview")
+	ada.miss("Endpoint failing")
+}
+
+// TestTheDeliveriesCanBeFiltered: the address keeps the filter.
+func TestTheDeliveriesCanBeFiltered(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	s.addEndpoint(ada)
+	ada.click("button", "Send test event")
+	ada.seeIn("webhook.test", "Succeeded")
+	ada.click("button", "Failed")
+	ada.see("No delivery matches these filters.")
+	ada.visit(evaluate[string](ada, `location.href`))
+	ada.see("No delivery matches these filters.")
+	ada.click("link", "Clear the filters")
+	ada.seeIn("webhook.test", "Succeeded")
+}
+
+func TestARedeliveryThatIsClickedTwiceHappensOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	s.addEndpoint(ada)
+	ada.click("button", "Send test event")
+	ada.seeIn("webhook.test", "Succeeded")
+	s.receiver.Next(t)
+	at := ada.find("button", "Redeliver", "webhook.test")
+	ada.doubleClick(at)
+	ada.hear("is sent again")
+	s.receiver.Next(t)
+	check.Equal(t, s.count("SELECT count(*) FROM webhook_deliveries"), 2, "deliveries")
+}
+
+func TestAnEndpointIsChangedDisabledEnabledAndDeleted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	old := s.addEndpoint(ada)
+	ada.click("link", "Settings")
+	ada.fill("Description", "orders")
+	ada.click("button", "Save changes")
+	ada.hear("The changes are saved.")
+	ada.click("button", "Rotate secret")
+	ada.click("button", "Rotate secret")
+	if ada.secret("Copy secret") == old {
+		t.Error("the rotated secret is the old one")
+	}
+	ada.click("button", "Disable endpoint")
+	ada.click("button", "Disable endpoint")
+	ada.see("Nothing is delivered.")
+	ada.click("button", "Enable endpoint")
+	ada.click("button", "Enable endpoint")
+	ada.miss("Nothing is delivered.")
+	ada.click("button", "Delete endpoint")
+	ada.click("button", "Delete endpoint")
+	ada.see("This account has no endpoints yet.")
+}

@@ -120,6 +120,9 @@ func (w *window) listen(event any) {
 			}
 		}
 	case *log.EventEntryAdded:
+		if e.Entry.URL != "" && !strings.HasPrefix(e.Entry.URL, w.origin) {
+			break // the provider's
+		}
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			complaint = e.Entry.Text + " " + e.Entry.URL
 		}

@@ -47,6 +47,7 @@ type apiFlags struct {
 	personalAccounts bool
 	sessionIdle      time.Duration
 	sessionLifetime  time.Duration
+	signInContact    string
 }
 
 func newAPI(program Program) *cobra.Command {

@@ -1,8 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -29,6 +33,8 @@ func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 	set.StringVar(&f.provider.ClientSecret, "oidc-client-secret", "", "this service's secret with the provider")
 	set.StringVar(&f.provider.RedirectURL, "oidc-redirect-url", "", "this service's /v1/developer/callback, as the provider knows it")
 	set.BoolVar(&f.personalAccounts, "personal-accounts", true, "give each person who signs in without an account one; false: only members sign in")
+	set.StringVar(&f.signInContact, "sign-in-contact", "",
+		"address or URL of the support for people who cannot sign in, at most 200 characters; the console shows it to them")
 	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "a session ends so long after its last use")
 	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
 }
@@ -40,6 +46,20 @@ func checkSessionTimes(idle, lifetime time.Duration) error {
 		return &cli.UsageError{Err: fmt.Errorf("--session-idle: %s is less than a second", idle)}
 	case lifetime < idle:
 		return &cli.UsageError{Err: fmt.Errorf("--session-lifetime: %s is less than --session-idle, %s", lifetime, idle)}
+	}
+	return nil
+}
+
+// maxContact bounds --sign-in-contact, in characters.
+const maxContact = 200
+
+// checkContact refuses a text that the console cannot show on one line.
+func checkContact(text string) error {
+	switch {
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return &cli.UsageError{Err: errors.New("--sign-in-contact: it is not UTF-8 or has a control character")}
+	case utf8.RuneCountInString(text) > maxContact:
+		return &cli.UsageError{Err: fmt.Errorf("--sign-in-contact: it has %d characters, at most %d are allowed", utf8.RuneCountInString(text), maxContact)}
 	}
 	return nil
 }
@@ -61,6 +81,9 @@ func newDeveloper(
 	if err := checkSessionTimes(flags.sessionIdle, flags.sessionLifetime); err != nil {
 		return nil, err
 	}
+	if err := checkContact(flags.signInContact); err != nil {
+		return nil, err
+	}
 	keyring, err := parseKeyring(flags.encryptionKeys)
 	if err != nil {
 		return nil, err
@@ -76,6 +99,7 @@ func newDeveloper(
 		Usage:       usage.NewStore(p.pool),
 		Webhooks:    webhooks.NewEndpoints(p.pool, keyring, webhooks.NewAddressPolicy(nil)),
 		Deliveries:  webhooks.NewDeliveries(p.pool, func(endpoint uuid.UUID) { notifier.Notify(endpoint) }),
-		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, Now: time.Now, Bulkhead: bulkhead,
+		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, SignInContact: flags.signInContact,
+		Now: time.Now, Bulkhead: bulkhead,
 	}, nil
 }

@@ -37,3 +37,28 @@ func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestContactThatTheConsoleCannotShowIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		contact  string
+		accepted bool
+	}{
+		"none":           {"", true},
+		"an address":     {"support@example.org", true},
+		"a URL":          {"https://example.org/support?topic=sign-in", true},
+		"markup":         {"<b>Ada</b>", true}, // it is shown as it is
+		"the longest":    {strings.Repeat("é", 200), true},
+		"too long":       {strings.Repeat("é", 201), false},
+		"a line break":   {"Ada\nGrace", false},
+		"a NUL":          {"Ada\x00", false},
+		"a C1 character": {"Ada\u0085", false},
+		"not UTF-8":      {"\xff", false},
+	} {
+		err := checkContact(c.contact)
+		usage, ok := errors.AsType[*cli.UsageError](err)
+		if ok == c.accepted || ok && !strings.HasPrefix(usage.Error(), "--sign-in-contact: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

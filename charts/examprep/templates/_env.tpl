@@ -115,6 +115,10 @@
 {{- end }}
 - name: EXAMPREP_PERSONAL_ACCOUNTS
   value: {{ .personalAccounts | quote }}
+{{- with .contact }}
+- name: EXAMPREP_SIGN_IN_CONTACT
+  value: {{ . | quote }}
+{{- end }}
 - name: EXAMPREP_SESSION_IDLE
   value: {{ $.root.Values.api.session.idle }}
 - name: EXAMPREP_SESSION_LIFETIME

@@ -91,7 +91,7 @@ func TestReturnToIsAPageOfTheConsole(t *testing.T) {
 	}
 }
 
-// FuzzReturnTo: wherever a browser takes the address to be, it is below /console/ of this origin, and a second look agrees.
+// FuzzReturnTo: wherever a browser takes the address to be, it is below /console/ of this origin. The result is a page itself.
 func FuzzReturnTo(f *testing.F) {
 	for _, target := range pagesOfTheConsole() {
 		f.Add(target)
@@ -104,7 +104,7 @@ func FuzzReturnTo(f *testing.F) {
 		if got != target && got != "/console/" {
 			t.Fatalf("%q became %q", target, got)
 		}
-		check.Equal(t, returnTo(got), got, "a second look")
+		check.Equal(t, returnTo(got), got, "the result of the result")
 		base := &url.URL{Scheme: "https", Host: "api.example"}
 		at, err := base.Parse(got)
 		if err != nil {

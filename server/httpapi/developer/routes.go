@@ -28,7 +28,7 @@ type Deps struct {
 
 	Environment     string        // production or sandbox; it is sent with each key
 	SessionLifetime time.Duration // the cookie's: the absolute time-out of a session
-	SignInContact   string        // whom persons ask who cannot sign in; the console shows it
+	SignInContact   string        // support for persons who cannot sign in; the console shows it
 	Now             func() time.Time
 
 	Bulkhead *postgres.Bulkhead // bounds the connections that the reads of one account use at once; nil: no bound

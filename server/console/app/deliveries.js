@@ -44,12 +44,18 @@ function Filters({ state, event, since, onRecover }) {
     ${onRecover && html`<button type="button" class="secondary apart" onClick=${onRecover}>${t.recoverSince}</button>`}</div>`;
 }
 
+/** Milliseconds until a pending delivery on the page is due, at most a minute; 0 if none is pending. @param {{ deliveries: Delivery[] }} page */
+function untilDue({ deliveries }) {
+  const due = deliveries.flatMap(({ next_attempt_at: at }) => (at ? [Date.parse(at) - Date.now()] : []));
+  return due.length ? Math.min(60_000, Math.max(1, Math.min(...due))) : 0;
+}
+
 /** The deliveries of an endpoint, filtered by the address. @param {{ endpoint: Webhook }} props */
 export function Deliveries({ endpoint }) {
   const { params } = usePlace();
   const [state, event, since] = ['state', 'event', 'since'].map((name) => params.get(name) ?? '');
   const query = new URLSearchParams({ limit: '50', ...(state && { state }), ...(event && { event }), ...(since && { since }) });
-  const { first, rows, more, error } = usePages(`webhooks/${endpoint.id}/deliveries?${query}`, 'deliveries', (page) => page.next_before ?? page.deliveries.at(-1).id);
+  const { first, rows, more, error } = usePages(`webhooks/${endpoint.id}/deliveries?${query}`, 'deliveries', (page) => page.next_before ?? page.deliveries.at(-1).id, untilDue);
   const [opened, setOpened] = useState('');
   const [recovering, setRecovering] = useState(false);
   const actions = (/** @type {Delivery} */ row) => html`<${Actions} row=${row} endpoint=${endpoint} opened=${opened === row.id} onOpen=${() => setOpened(opened === row.id ? '' : row.id)} />`;

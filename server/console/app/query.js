@@ -109,9 +109,10 @@ export function useQuery(path, how) {
  * @param {string} path with its parameters
  * @param {string} field the rows in the response
  * @param {(page: any) => string} cursor of a page's end
+ * @param {(page: any) => number} [every] as of useQueries, for the newest page
  */
-export function usePages(path, field, cursor) {
-  const first = useQuery(path);
+export function usePages(path, field, cursor, every) {
+  const first = useQuery(path, { every });
   const [befores, setBefores] = useState(/** @type {{ of: string, list: string[] }} */ ({ of: path, list: [] }));
   const list = befores.of === path ? befores.list : [];
   const older = useQueries(list.map((before) => `${path}&before=${encodeURIComponent(before)}`), { keep: true });

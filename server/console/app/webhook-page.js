@@ -46,7 +46,7 @@ function Endpoint({ endpoint }) {
 
 /** Answers why deliveries of an endpoint do not arrive, and what helps. @param {{ id: string }} props */
 export function WebhookPage({ id }) {
-  const query = useQuery(`webhooks/${id}`);
+  const query = useQuery(`webhooks/${id}`, { every: (data) => (data.pending > 0 ? 10_000 : 0) });
   /** @type {Webhook | undefined} */
   const endpoint = query.data;
   const [sent, setSent] = useState('');

@@ -103,6 +103,13 @@ func (w *window) clickIn(role, name, within string) {
 	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.MouseClickXY(at.X, at.Y)))
 }
 
+// open clicks on a button that opens a dialog, and waits for the dialog.
+func (w *window) open(name, within string) {
+	w.t.Helper()
+	w.clickIn("button", name, within)
+	evaluate[bool](w, inPage(`area !== document`))
+}
+
 // fill replaces the text of a field.
 func (w *window) fill(label, text string) {
 	w.t.Helper()

@@ -33,13 +33,20 @@ func (w *window) enter(role, name string) {
 	w.press(kb.Enter)
 }
 
+// enterDialog reaches a button that opens a dialog, and presses Enter.
+func (w *window) enterDialog(name string) {
+	w.t.Helper()
+	w.enter("button", name)
+	evaluate[bool](w, inPage(`area !== document`))
+}
+
 func TestTheKeyboardAloneCreatesAndRevokesAKey(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	ada := s.signedIn("Ada")
 	ada.enter("link", "Keys")
 	ada.see("This account has no keys yet.")
-	ada.enter("button", "Create key")
+	ada.enterDialog("Create key")
 	ada.reach("field", "Name")
 	ada.insert("ci")
 	ada.press(kb.Enter)
@@ -49,7 +56,7 @@ func TestTheKeyboardAloneCreatesAndRevokesAKey(t *testing.T) {
 	ada.press(kb.Escape)
 	ada.miss(key)
 	prefix := key[:keys.PrefixLength]
-	ada.enter("button", "Revoke "+prefix)
+	ada.enterDialog("Revoke " + prefix)
 	ada.reach("field", "Prefix")
 	ada.insert(prefix)
 	ada.enter("button", "Revoke key")
@@ -63,7 +70,7 @@ func TestTheKeyboardAloneRecoversAWebhook(t *testing.T) {
 	s.receiver.Status.Store(http.StatusServiceUnavailable)
 	ada := s.signedIn("Ada")
 	ada.enter("link", "Webhooks")
-	ada.enter("button", "Add endpoint")
+	ada.enterDialog("Add endpoint")
 	ada.reach("field", "URL")
 	ada.insert(s.receiver.URL)
 	ada.press(kb.Enter)
@@ -73,7 +80,7 @@ func TestTheKeyboardAloneRecoversAWebhook(t *testing.T) {
 	ada.enter("button", "Send test event")
 	ada.seeIn("webhook.test", "Failed")
 	s.receiver.Status.Store(http.StatusOK)
-	ada.enter("button", "Recover since")
+	ada.enterDialog("Recover since")
 	ada.see("1 delivery will be sent.")
 	ada.enter("button", "Send 1 delivery")
 	ada.seeIn("webhook.test", "Succeeded")

@@ -22,7 +22,7 @@ func (w *window) secret(copyButton string) string {
 // createKey creates a key on the page of keys.
 func (w *window) createKey(name string) string {
 	w.t.Helper()
-	w.click("button", "Create key")
+	w.open("Create key", "")
 	w.fill("Name", name)
 	w.click("button", "Create key")
 	return w.secret("Copy key")
@@ -56,7 +56,7 @@ func TestAKeyIsCreatedUsedRotatedAndRevoked(t *testing.T) {
 	ada.seeIn("ci", "3")
 
 	ada.click("link", "Keys")
-	ada.clickIn("button", "Rotate", prefix)
+	ada.open("Rotate", prefix)
 	ada.tick("1 hour")
 	ada.click("button", "Rotate key")
 	second := ada.secret("Copy key")
@@ -65,13 +65,13 @@ func TestAKeyIsCreatedUsedRotatedAndRevoked(t *testing.T) {
 	s.accepts(second)
 
 	successor := second[:keys.PrefixLength]
-	ada.clickIn("button", "Revoke", successor)
+	ada.open("Revoke", successor)
 	ada.fill("Prefix", successor)
 	ada.click("button", "Revoke key")
 	ada.hear(successor + " is revoked. All pods have confirmed it.")
 	s.refuses(second)
 	s.accepts(first)
-	ada.clickIn("button", "Revoke now", prefix)
+	ada.open("Revoke now", prefix)
 	ada.fill("Prefix", prefix)
 	ada.click("button", "Revoke key")
 	ada.hear(prefix + " is revoked. All pods have confirmed it.")
@@ -82,7 +82,7 @@ func TestAKeyThatWasNotCopiedIsNotLostByAccident(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	ada := s.signedIn("Ada")
-	ada.click("button", "Create key")
+	ada.open("Create key", "")
 	ada.fill("Name", "ci")
 	ada.click("button", "Create key")
 	key := ada.value("pre.code bdi")
@@ -108,7 +108,7 @@ func TestARevocationThatIsNotConfirmedCanBeAskedAgain(t *testing.T) {
 	ada.click("link", "Keys")
 	key := ada.createKey("ci")
 	restore := s.refuseWhile(http.MethodDelete, "/v1/developer/keys/"+key[:keys.PrefixLength])
-	ada.clickIn("button", "Revoke", "ci")
+	ada.open("Revoke", "ci")
 	ada.fill("Prefix", key[:keys.PrefixLength])
 	ada.click("button", "Revoke key")
 	ada.see("Not confirmed yet. Some pods may still accept the key.")

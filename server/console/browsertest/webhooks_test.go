@@ -17,7 +17,7 @@ func contains(text, part string) bool { return strings.Contains(text, part) }
 func (s *stage) addEndpoint(w *window) string {
 	s.t.Helper()
 	w.click("link", "Webhooks")
-	w.click("button", "Add endpoint")
+	w.open("Add endpoint", "")
 	w.fill("URL", s.receiver.URL+"/hooks")
 	w.click("button", "Add endpoint")
 	return w.secret("Copy secret")
@@ -39,7 +39,7 @@ func TestAFailingWebhookIsFoundRepairedAndRecovered(t *testing.T) {
 	}
 
 	s.receiver.Status.Store(http.StatusOK)
-	ada.click("button", "Recover since")
+	ada.open("Recover since", "")
 	ada.see("1 delivery will be sent.")
 	ada.click("button", "Send 1 delivery")
 	arrived := s.receiver.Next(t)
@@ -89,18 +89,18 @@ func TestAnEndpointIsChangedDisabledEnabledAndDeleted(t *testing.T) {
 	ada.fill("Description", "orders")
 	ada.click("button", "Save changes")
 	ada.hear("The changes are saved.")
-	ada.click("button", "Rotate secret")
+	ada.open("Rotate secret", "")
 	ada.click("button", "Rotate secret")
 	if ada.secret("Copy secret") == old {
 		t.Error("the rotated secret is the old one")
 	}
-	ada.click("button", "Disable endpoint")
+	ada.open("Disable endpoint", "")
 	ada.click("button", "Disable endpoint")
 	ada.see("Nothing is delivered.")
-	ada.click("button", "Enable endpoint")
+	ada.open("Enable endpoint", "")
 	ada.click("button", "Enable endpoint")
 	ada.miss("Nothing is delivered.")
-	ada.click("button", "Delete endpoint")
+	ada.open("Delete endpoint", "")
 	ada.click("button", "Delete endpoint")
 	ada.see("This account has no endpoints yet.")
 }

@@ -77,8 +77,8 @@ func (o *outbox) writeRetry(ctx context.Context, owner, endpoint uuid.UUID) (com
 	retry := committed{id: made.id}
 	const statement = `
 		WITH event AS (INSERT INTO webhook_events (id, kind, account_id, body) VALUES ($1, $2, $3, $4))
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, attempt, next_attempt_at)
-		VALUES (uuidv7(), $1, $5, 1, now() + interval '1 second') RETURNING next_attempt_at`
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, attempt, next_attempt_at)
+		VALUES (uuidv7(), $1, $5, $2, 1, now() + interval '1 second') RETURNING next_attempt_at`
 	if err := o.pool.QueryRow(ctx, statement, made.id, kindScored, owner, made.body, endpoint).Scan(&retry.at); err != nil {
 		return committed{}, fmt.Errorf("write a retry: %w", err)
 	}

@@ -218,8 +218,8 @@ func (o *outbox) loadChunk(ctx context.Context, rows waitingRows, count int) err
 			SELECT uuidv7(), $1, $2, $3 FROM generate_series(1, $4::int / $5::int)
 			RETURNING id
 		)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, attempt, created_at, next_attempt_at)
-		SELECT uuidv7(), event.id, $6, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, attempt, created_at, next_attempt_at)
+		SELECT uuidv7(), event.id, $6, $1, 1, clock_timestamp(), CASE WHEN $7 THEN now() ELSE later.at END
 		FROM event, generate_series(1, $5::int) AS copy,
 		     LATERAL (SELECT now() + $8::float8 * greatest(random() * (copy > 0)::int, 0.25 * (NOT $7)::int) * interval '1 second' AS at) AS later`
 	_, err = o.pool.Exec(ctx, statement, kindScored, rows.owner, made.body, count, sharing, rows.endpoint, rows.isDue, rows.within.Seconds())

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -37,7 +38,7 @@ func TestTheContractIsWhatTheServerDoes(t *testing.T) {
 			if drive, has := c.drivers[status]; has {
 				c.expect(o, status, drive(o))
 			} else if status < http.StatusBadRequest {
-				c.expect(o, status, c.send(c.request(o)))
+				c.expect(o, status, c.send(c.requestFor(o, status)))
 			}
 		}
 	}
@@ -192,6 +193,15 @@ func (c *contractRun) driveSlowClients(t *testing.T, operations []openapitest.Op
 			c.expect(o, http.StatusRequestTimeout, c.receive(o, bufio.NewReader(conn)))
 		}
 	})
+}
+
+// requestFor is a request that succeeds with a status. Where an operation has two, the body decides.
+func (c *contractRun) requestFor(o openapitest.Operation, status int) request {
+	r := c.request(o)
+	if o.ID == "recoverWebhook" && status == http.StatusOK {
+		r.body = withMember(c.t, r.body, "dry_run", json.RawMessage("true"))
+	}
+	return r
 }
 
 func (c *contractRun) drive304(o openapitest.Operation) response {

@@ -97,10 +97,17 @@ func (c *contractRun) driveTheRest() {
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/keys", "", "")
 	c.rotateUntold(c.newKeyPrefix(`{"name":"ends","expires_at":"2999-01-01T00:00:00Z"}`))
 
+	soon := c.newKeyPrefix(`{"name":"ends soon","expires_at":"2999-01-01T00:00:00Z"}`)
+	testkit.Exec(c.t, c.Pool, `UPDATE api_keys SET expires_at = now() + interval '5 days' WHERE prefix = $1`, soon)
+	testkit.Exec(c.t, c.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
+		SELECT id, (now() AT TIME ZONE 'UTC')::date, account_id, 7, 1, now() FROM api_keys WHERE prefix = $1`, soon)
+
 	c.newManagedWebhook()
 	testkit.Exec(c.t, c.Pool, `UPDATE webhook_endpoints SET status = 'disabled', disabled_reason = 'for a test' WHERE id = $1`, c.newWebhook(c.cookie))
-	testkit.Exec(c.t, c.Pool, `UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
+	testkit.Exec(c.t, c.Pool, `UPDATE webhook_endpoints SET failing_since = now(), last_status = 500, last_failure = 'status',
+		last_success_at = now() WHERE id = $1`, c.newWebhook(c.cookie))
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/overview", "", "")
 
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/usage", "", "")
 
@@ -114,6 +121,8 @@ func (c *contractRun) driveTheRest() {
 	testkit.Exec(c.t, c.Pool, `UPDATE webhook_deliveries SET state = 'failed', attempt = 6, last_status = 500, last_failure = 'status', finished_at = now()
 		WHERE id = $1`, done)
 	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries", "", "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks/"+c.hook+"/deliveries?limit=1", "", "")
+	c.developer(c.cookie, http.MethodGet, "/v1/developer/webhooks", "", "")
 
 	testkit.Exec(c.t, c.Pool, `INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
 		VALUES ($1, 6, now(), 12, 500, 'status', 'broken')`, done)

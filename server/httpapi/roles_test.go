@@ -23,7 +23,8 @@ import (
 var roleNeeded = map[string]accounts.Role{
 	"getSession": "", "deleteSession": "", "chooseAccount": "", "listSessions": "", "deleteSessions": "", "listAccounts": "",
 	"listInvitations": "", "acceptInvitation": "", "declineInvitation": "",
-	"listKeys": accounts.Viewer, "getUsage": accounts.Viewer, "listMembers": accounts.Viewer, "listAudit": accounts.Viewer, "removeMember": accounts.Owner,
+	"listKeys": accounts.Viewer, "getUsage": accounts.Viewer, "listMembers": accounts.Viewer, "listAudit": accounts.Viewer,
+	"getOverview": accounts.Viewer, "removeMember": accounts.Owner,
 	"listWebhooks": accounts.Viewer, "getWebhook": accounts.Viewer, "listWebhookDeliveries": accounts.Viewer, "getWebhookDelivery": accounts.Viewer,
 	"createKey": accounts.Developer, "revokeKey": accounts.Developer, "rotateKey": accounts.Developer,
 	"createWebhook": accounts.Developer, "updateWebhook": accounts.Developer, "deleteWebhook": accounts.Developer,

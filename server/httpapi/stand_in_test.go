@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -262,7 +263,15 @@ func (s standInKeys) Page(_ context.Context, _ uuid.UUID, before string, limit i
 	return keys.Page{}, nil
 }
 
+func (s standInKeys) Overview(context.Context, uuid.UUID) (keys.Overview, error) {
+	return keys.Overview{}, nil
+}
+
 type standInUsage struct{ standInKeys }
+
+func (s standInUsage) Days(_ context.Context, _ uuid.UUID, _ time.Time, n int) ([]usage.Day, error) {
+	return make([]usage.Day, n), nil
+}
 
 func (s standInUsage) Daily(_ context.Context, query usage.Query) ([]usage.Daily, error) {
 	if query.KeyPrefix != "" {
@@ -306,12 +315,16 @@ func (s standInWebhooks) endpoint(url, description *string, events []webhooks.Ki
 	}
 }
 
-func (s standInWebhooks) List(context.Context, uuid.UUID) ([]webhooks.Endpoint, error) {
+func (s standInWebhooks) List(context.Context, uuid.UUID) ([]webhooks.EndpointDetail, error) {
 	return nil, nil
 }
 
-func (s standInWebhooks) Get(_ context.Context, _, id uuid.UUID) (webhooks.Endpoint, error) {
-	return webhooks.Endpoint{ID: id}, nil
+func (s standInWebhooks) Get(_ context.Context, _, id uuid.UUID) (webhooks.EndpointDetail, error) {
+	return webhooks.EndpointDetail{Endpoint: webhooks.Endpoint{ID: id}}, nil
+}
+
+func (s standInWebhooks) Overview(context.Context, uuid.UUID) (webhooks.Overview, error) {
+	return webhooks.Overview{}, nil
 }
 func (s standInWebhooks) Delete(context.Context, uuid.UUID, uuid.UUID) error { return nil }
 func (s standInWebhooks) RotateSecret(context.Context, uuid.UUID, uuid.UUID) (string, error) {
@@ -327,8 +340,14 @@ func (s standInDeliveries) Test(context.Context, uuid.UUID, uuid.UUID, time.Time
 	return uuid.Nil, nil
 }
 
-func (s standInDeliveries) List(_ context.Context, _, _ uuid.UUID, _ uuid.NullUUID, limit int) (webhooks.DeliveryPage, error) {
+func (s standInDeliveries) List(_ context.Context, _, _ uuid.UUID, filter webhooks.DeliveryFilter, limit int) (webhooks.DeliveryPage, error) {
 	s.number("limit", limit, 1, webhooks.MaxDeliveryPage)
+	if filter.State != "" && !slices.Contains(webhooks.States(), filter.State) {
+		s.complainf("the state is %q", filter.State)
+	}
+	if filter.Kind != "" && filter.Kind != webhooks.KindTest && !slices.Contains(webhooks.Kinds(), filter.Kind) {
+		s.complainf("the event is %q", filter.Kind)
+	}
 	return webhooks.DeliveryPage{}, nil
 }
 
@@ -337,6 +356,10 @@ func (s standInDeliveries) Get(_ context.Context, _, _, delivery uuid.UUID) (web
 }
 
 func (s standInDeliveries) Recover(context.Context, uuid.UUID, uuid.UUID, time.Time) (webhooks.Recovery, error) {
+	return webhooks.Recovery{}, nil
+}
+
+func (s standInDeliveries) Recoverable(context.Context, uuid.UUID, uuid.UUID, time.Time) (webhooks.Recovery, error) {
 	return webhooks.Recovery{}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,6 +67,15 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 	made := ada.make("/v1/developer/webhooks", newHook)
 	path := "/v1/developer/webhooks/" + textOf(made, "id")
 	delete(made, "secret")
+	shown := func() map[string]any {
+		_, _, kept := ada.do(http.MethodGet, path, "")
+		if kept["pending"] != 0.0 || kept["failed_since"] != 0.0 {
+			t.Errorf("the backlog is %v", kept)
+		}
+		delete(kept, "pending")
+		delete(kept, "failed_since")
+		return kept
+	}
 	for _, step := range []struct {
 		body    string
 		changed map[string]any
@@ -89,7 +99,7 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 		if status != http.StatusOK || !reflect.DeepEqual(got, made) {
 			t.Errorf("%s: %d %v, want %v", step.body, status, got, made)
 		}
-		if _, _, kept := ada.do(http.MethodGet, path, ""); !reflect.DeepEqual(kept, made) {
+		if kept := shown(); !reflect.DeepEqual(kept, made) {
 			t.Errorf("%s: kept %v, want %v", step.body, kept, made)
 		}
 	}
@@ -114,7 +124,7 @@ func TestAChangeOfAWebhookChangesWhatIsGiven(t *testing.T) {
 			t.Errorf("%q: %d %v, want 400", body, status, refused)
 		}
 	}
-	if _, _, kept := ada.do(http.MethodGet, path, ""); !reflect.DeepEqual(kept, made) {
+	if kept := shown(); !reflect.DeepEqual(kept, made) {
 		t.Errorf("after all that was refused: kept %v, want %v", kept, made)
 	}
 }
@@ -160,7 +170,12 @@ func TestAWebhookOfTheClusterIsReadOnlyButCanBeTested(t *testing.T) {
 	if status, _, page := ada.do(http.MethodGet, path+"/deliveries", ""); status != http.StatusOK || len(listOf(page, "deliveries")) != 2 {
 		t.Errorf("deliveries: %d %v", status, page)
 	}
-	if _, _, after := ada.do(http.MethodGet, path, ""); !reflect.DeepEqual(after, before) {
+	_, _, after := ada.do(http.MethodGet, path, "")
+	if after["pending"] != 2.0 || after["oldest_pending_at"] == nil {
+		t.Errorf("with two pending deliveries it is %v", after)
+	}
+	before["pending"], before["oldest_pending_at"] = after["pending"], after["oldest_pending_at"]
+	if !reflect.DeepEqual(after, before) {
 		t.Errorf("it was %v, and is %v", before, after)
 	}
 }
@@ -319,6 +334,9 @@ func TestDeliveriesAreWalkedCompletelyWhileMoreArrive(t *testing.T) {
 			walked = append(walked, textOf(d, "id"))
 		}
 		more, _ = page["has_more"].(bool)
+		if next := walked[len(walked)-1]; more && page["next_before"] != next {
+			t.Fatalf("next_before is %v, want the last delivery %s", page["next_before"], next)
+		}
 		query = "?limit=7&before=" + walked[len(walked)-1]
 		c.scored(account, 3)
 	}
@@ -331,7 +349,8 @@ func TestWhatIsAskedOfDeliveries(t *testing.T) {
 	mine, other := textOf(ada.make("/v1/developer/webhooks", newHook), "id"), textOf(ada.make("/v1/developer/webhooks", newHook), "id")
 	_, _, started := ada.do(http.MethodPost, "/v1/developer/webhooks/"+other+"/test", "")
 	for _, query := range []string{
-		"limit=", "before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
+		"limit=", "state=", "state=Failed", "state=failed%20", "event=", "event=mock_attempt", "since=", "since=2026-03-04", "since=1700000000",
+		"before=", "before=%00", "before=" + uuid.NewString(), "before=" + uuid.Nil.String(),
 		"before=" + textOf(started, "delivery_id"),
 	} {
 		field, _, _ := strings.Cut(query, "=")
@@ -430,7 +449,21 @@ func TestAFailedDeliveryShowsItsTriesAndIsRecovered(t *testing.T) {
 	}
 	bob.expect(http.StatusNotFound, http.MethodGet, one, "", "another sees")
 
+	for query, want := range map[string]int{
+		"?state=failed": 1, "?state=failed&event=mock_attempt.scored": 1, "?state=failed&event=webhook.test": 0, "?state=cancelled": 0,
+		"?state=pending": 0, "?state=delivered": 0, "?event=mock_attempt.scored": 1, "?since=" + url.QueryEscape(textOf(listed, "created_at")): 1,
+		"?since=2999-01-01T00:00:00Z": 0,
+	} {
+		check.Equal(t, len(ada.deliveries(hook, query)), want, "%s: deliveries", query)
+	}
+
 	since := fmt.Sprintf(`{"since":%q}`, began.Format(time.RFC3339Nano))
+	dryRun := strings.Replace(since, "}", `,"dry_run":true}`, 1)
+	if status, _, answer := ada.do(http.MethodPost, path+"/recover", dryRun); status != http.StatusOK ||
+		!reflect.DeepEqual(answer, map[string]any{"deliveries": 1.0, "more": false}) {
+		t.Errorf("a dry run: %d %v", status, answer)
+	}
+	check.Equal(t, len(ada.deliveries(hook, "")), 1, "deliveries after a dry run")
 	if status, _, answer := ada.do(http.MethodPost, path+"/recover", since); status != http.StatusAccepted ||
 		!reflect.DeepEqual(answer, map[string]any{"deliveries": 1.0, "more": false}) {
 		t.Errorf("recovered: %d %v", status, answer)
@@ -445,13 +478,20 @@ func TestARecoveryNamesWhatIsWrongWithSince(t *testing.T) {
 	_, ada := newConsoleOfAda(t)
 	path := "/v1/developer/webhooks/" + textOf(ada.make("/v1/developer/webhooks", newHook), "id") + "/recover"
 	for _, body := range []string{
-		`{}`, `{"since":null}`, `{"since":1700000000}`, `{"since":"yesterday"}`, `{"since":"2026-03-04"}`, `{"since":"0001-01-01T00:00:00Z"}`,
+		`{}`, `{"dry_run":true}`, `{"since":null}`, `{"since":1700000000}`, `{"since":"yesterday"}`, `{"since":"2026-03-04"}`, `{"since":"0001-01-01T00:00:00Z"}`,
 		fmt.Sprintf(`{"since":%q}`, time.Now().Add(time.Hour).Format(time.RFC3339)),
 		fmt.Sprintf(`{"since":%q}`, time.Now().Add(-webhooks.RecoveryWindow-time.Hour).Format(time.RFC3339)),
 	} {
 		if status, _, refused := ada.do(http.MethodPost, path, body); status != http.StatusBadRequest || !names(refused, "since") {
 			t.Errorf("%s: %d %v, want since named", body, status, refused)
 		}
+	}
+	soon := time.Now().Add(time.Hour).Format(time.RFC3339)
+	if status, _, refused := ada.do(http.MethodPost, path, fmt.Sprintf(`{"since":%q,"dry_run":true}`, soon)); status != http.StatusBadRequest || !names(refused, "since") {
+		t.Errorf("a dry run from a time to come: %d %v", status, refused)
+	}
+	if status, _, refused := ada.do(http.MethodPost, path, fmt.Sprintf(`{"since":%q,"dry_run":"yes"}`, soon)); status != http.StatusBadRequest || !names(refused, "dry_run") {
+		t.Errorf("a dry_run that is no boolean: %d %v", status, refused)
 	}
 	if status, _, answer := ada.do(http.MethodPost, path, bodyFor(http.MethodPost)); status != http.StatusAccepted ||
 		!reflect.DeepEqual(answer, map[string]any{"deliveries": 0.0, "more": false}) {

@@ -128,6 +128,12 @@ func (t *Tiers) Resolve(own *Tier, hasOwn bool, prefix uint32, account uuid.UUID
 	if tier, ok := t.byPrefix[prefix]; ok {
 		return tier
 	}
+	return t.ForNewKey(account)
+}
+
+// ForNewKey returns the tier of a key without a tier of its own that an account creates, nil if it cannot be read. No tier names the
+// prefix of a key that does not exist yet.
+func (t *Tiers) ForNewKey(account uuid.UUID) *Tier {
 	if tier, ok := t.byAccount[account]; ok {
 		return tier
 	}

@@ -118,12 +118,12 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	check.NoError(t, err)
 	b.scoredBy(t, ada)
 	b.happen(t, 1)
-	all, err := b.deliveries.List(t.Context(), ada, made.ID, uuid.NullUUID{}, 10)
+	all, err := b.deliveries.List(t.Context(), ada, made.ID, DeliveryFilter{}, 10)
 	if err != nil || len(all.Deliveries) != 2 {
 		t.Fatalf("the owner sees %+v, %v", all, err)
 	}
 	testkit.Exec(t, b.pool, "UPDATE webhook_endpoints SET account_id = $1", bob)
-	page, err := b.deliveries.List(t.Context(), bob, made.ID, uuid.NullUUID{}, 10)
+	page, err := b.deliveries.List(t.Context(), bob, made.ID, DeliveryFilter{}, 10)
 	if err != nil || len(page.Deliveries) != 1 || page.Deliveries[0].Kind != KindContentUpdated {
 		t.Errorf("another sees %+v, %v, want what is everyone's", page, err)
 	}
@@ -132,7 +132,7 @@ func TestDeliveriesOfAnotherAccountsEventsAreNotThere(t *testing.T) {
 	if _, err := b.deliveries.Redeliver(t.Context(), bob, made.ID, adas); !is[*NotFoundError](err) {
 		t.Errorf("resent: got %v, want a NotFoundError", err)
 	}
-	if _, err := b.deliveries.List(t.Context(), bob, made.ID, uuid.NullUUID{UUID: adas, Valid: true}, 10); !is[*ValidationError](err) {
+	if _, err := b.deliveries.List(t.Context(), bob, made.ID, DeliveryFilter{Before: uuid.NullUUID{UUID: adas, Valid: true}}, 10); !is[*ValidationError](err) {
 		t.Errorf("as a cursor: got %v, want a ValidationError", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestNothingIsSentToADisabledEndpoint(t *testing.T) {
 	made, _, err := b.endpoints.Register(t.Context(), Registration{AccountID: account, URL: "https://receiver.example.com", Events: Kinds()})
 	check.NoError(t, err)
 	b.scoredBy(t, account)
-	page, err := b.deliveries.List(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
+	page, err := b.deliveries.List(t.Context(), account, made.ID, DeliveryFilter{}, 1)
 	if err != nil || len(page.Deliveries) != 1 {
 		t.Fatal(page, err)
 	}
@@ -290,8 +290,8 @@ func (b *bench) missed(t *testing.T, account, endpoint uuid.UUID, n int) {
 	t.Helper()
 	testkit.Exec(t, b.pool, `WITH event AS (
 			INSERT INTO webhook_events (id, kind, account_id, body) SELECT uuidv7(), $1, $2, '{}' FROM generate_series(1, $4::int) RETURNING id)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state, finished_at)
-		SELECT uuidv7(), id, $3, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, state, finished_at)
+		SELECT uuidv7(), id, $3, $1, 'failed', now() - interval '1 minute' FROM event`, string(KindScored), account, endpoint, n)
 }
 
 func TestRecoveriesAtOnceSendNothingTwice(t *testing.T) {

@@ -19,8 +19,6 @@ const (
 	DefaultRetention = 30 * 24 * time.Hour
 	// MinRetention keeps deliveries from disappearing while someone is reading them.
 	MinRetention = 24 * time.Hour
-	// MaxDeliveryPage is the largest page of deliveries.
-	MaxDeliveryPage = 100
 	// MaxRecovery is how many deliveries one call of Recover makes.
 	MaxRecovery = 1000
 	// RecoveryWindow is how far back Recover goes: the workers' default retention, because the API does not know theirs. If theirs is
@@ -39,6 +37,9 @@ const (
 	StateCancelled State = "cancelled"
 )
 
+// States returns all states.
+func States() []State { return []State{StatePending, StateDelivered, StateFailed, StateCancelled} }
+
 // Delivery is one event for one endpoint. Its JSON is the API's.
 type Delivery struct {
 	ID      uuid.UUID `json:"id"`
@@ -55,13 +56,6 @@ type Delivery struct {
 	LastFailure string     `json:"last_failure,omitempty"`
 	CreatedAt   time.Time  `json:"created_at"`
 	FinishedAt  *time.Time `json:"finished_at,omitempty"`
-}
-
-// DeliveryPage is a page of an endpoint's deliveries, newest first.
-type DeliveryPage struct {
-	Deliveries []Delivery `json:"deliveries"`
-	// More reports whether there are older ones.
-	More bool `json:"has_more"`
 }
 
 // Attempt is one request to a receiver and its result.
@@ -86,7 +80,7 @@ type DeliveryDetail struct {
 	Attempts []Attempt `json:"tries"`
 }
 
-// Recovery is the result of one call of Recover.
+// Recovery is the result of one call of Recover, or what such a call would do.
 type Recovery struct {
 	// Deliveries is the number of new deliveries.
 	Deliveries int `json:"deliveries"`
@@ -95,7 +89,7 @@ type Recovery struct {
 }
 
 // Deliveries reads and repeats the deliveries of an account's endpoints, including those that resources declare. It shows only
-// deliveries of the account's own events and of events for all accounts.
+// deliveries of the account's own events and of events for all accounts. list.go lists them.
 type Deliveries struct {
 	pool    *pgxpool.Pool
 	queries *webhooksdb.Queries
@@ -106,58 +100,6 @@ type Deliveries struct {
 // block.
 func NewDeliveries(pool *pgxpool.Pool, wake func(endpoint uuid.UUID)) *Deliveries {
 	return &Deliveries{pool: pool, queries: webhooksdb.New(pool), wake: wake}
-}
-
-// List returns up to limit (1 to MaxDeliveryPage) deliveries to an endpoint that are older than the delivery before (invalid: all),
-// newest first. A walk by the last delivery of each page finds each delivery that existed at its start exactly once. If before
-// is not a delivery to this endpoint, it returns *ValidationError.
-func (d *Deliveries) List(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (DeliveryPage, error) {
-	if limit < 1 || limit > MaxDeliveryPage {
-		return DeliveryPage{}, &ValidationError{Field: "limit", Detail: fmt.Sprintf("must be 1 to %d", MaxDeliveryPage)}
-	}
-	if _, err := endpointOfAccount(ctx, d.queries, account, endpoint); err != nil {
-		return DeliveryPage{}, err
-	}
-	from := uuid.Max
-	if before.Valid {
-		from = before.UUID
-		if err := d.checkCursor(ctx, account, endpoint, from); err != nil {
-			return DeliveryPage{}, err
-		}
-	}
-	rows, err := d.queries.DeliveriesOfEndpoint(ctx, webhooksdb.DeliveriesOfEndpointParams{
-		EndpointID: endpoint, AccountID: account, Before: from, Page: int32(limit) + 1,
-	})
-	if err != nil {
-		return DeliveryPage{}, fmt.Errorf("list deliveries: %w", err)
-	}
-	page := DeliveryPage{More: len(rows) > limit}
-	for _, row := range rows[:min(len(rows), limit)] {
-		page.Deliveries = append(page.Deliveries, deliveryOf(row))
-	}
-	return page, nil
-}
-
-func (d *Deliveries) checkCursor(ctx context.Context, account, endpoint, id uuid.UUID) error {
-	known, err := d.queries.HasDelivery(ctx, webhooksdb.HasDeliveryParams{DeliveryID: id, EndpointID: endpoint, AccountID: account})
-	if err != nil {
-		return fmt.Errorf("find delivery: %w", err)
-	}
-	if !known {
-		return &ValidationError{Field: "before", Detail: "must be a delivery of this webhook"}
-	}
-	return nil
-}
-
-func deliveryOf(row webhooksdb.DeliveriesOfEndpointRow) Delivery {
-	delivery := Delivery{
-		ID: row.ID, EventID: row.EventID, Kind: Kind(row.Kind), State: State(row.State), Attempts: int(row.Attempt),
-		LastStatus: httpStatus(row.LastStatus), LastFailure: row.LastFailure, CreatedAt: row.CreatedAt, FinishedAt: row.FinishedAt,
-	}
-	if delivery.State == StatePending {
-		delivery.NextAttemptAt = &row.NextAttemptAt
-	}
-	return delivery
 }
 
 // Get returns one delivery to an endpoint with its attempts. If List does not show the delivery, it returns *NotFoundError.
@@ -176,7 +118,7 @@ func (d *Deliveries) Get(ctx context.Context, account, endpoint, delivery uuid.U
 	if err != nil {
 		return DeliveryDetail{}, fmt.Errorf("read attempts: %w", err)
 	}
-	detail := DeliveryDetail{Delivery: deliveryOf(webhooksdb.DeliveriesOfEndpointRow(row)), Attempts: make([]Attempt, len(attempts))}
+	detail := DeliveryDetail{Delivery: deliveryOf(row), Attempts: make([]Attempt, len(attempts))}
 	for i, a := range attempts {
 		detail.Attempts[i] = Attempt{
 			Number: int(a.Attempt), StartedAt: a.BeganAt, Milliseconds: int64(a.DurationMs),
@@ -225,26 +167,47 @@ func (d *Deliveries) Redeliver(ctx context.Context, account, endpoint, delivery 
 //
 // It returns *ValidationError for a time in the future or before RecoveryWindow, and *DisabledError if the endpoint is disabled.
 func (d *Deliveries) Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (recovery Recovery, err error) {
-	err = d.create(ctx, account, endpoint, audit.WebhookRecover, func(q *webhooksdb.Queries) (map[string]any, error) {
-		now, err := q.DatabaseTime(ctx) // the clock of finished_at
-		switch {
-		case err != nil:
-			return nil, err
-		case since.After(now):
-			return nil, &ValidationError{Field: "since", Detail: "must not be in the future"}
-		case since.Before(now.Add(-RecoveryWindow)):
-			return nil, &ValidationError{Field: "since", Detail: fmt.Sprintf("must be within the last %d days", int(RecoveryWindow.Hours()/24))}
-		}
-		sent, err := q.RecoverDeliveries(ctx, webhooksdb.RecoverDeliveriesParams{
-			EndpointID: endpoint, AccountID: account, Since: since, Most: MaxRecovery, Page: MaxRecovery + 1,
-		})
-		recovery = Recovery{Deliveries: int(sent.Deliveries), More: sent.Missed > MaxRecovery}
+	err = d.create(ctx, account, endpoint, audit.WebhookRecover, func(q *webhooksdb.Queries) (_ map[string]any, err error) {
+		recovery, err = recoverSince(ctx, q, account, endpoint, since, true)
 		return map[string]any{"since": since.UTC(), "deliveries": recovery.Deliveries, "more": recovery.More}, err
 	})
 	if err != nil {
 		return Recovery{}, err
 	}
 	return recovery, nil
+}
+
+// Recoverable returns what Recover would do now, with the same errors. It sends and records nothing.
+func (d *Deliveries) Recoverable(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (Recovery, error) {
+	row, err := endpointOfAccount(ctx, d.queries, account, endpoint)
+	if err != nil {
+		return Recovery{}, err
+	}
+	recovery, err := recoverSince(ctx, d.queries, account, endpoint, since, false)
+	if err != nil {
+		return Recovery{}, fmt.Errorf("count deliveries to recover: %w", err)
+	}
+	if row.Status != StatusEnabled {
+		return Recovery{}, &DisabledError{Reason: row.DisabledReason}
+	}
+	return recovery, nil
+}
+
+// recoverSince finds the deliveries that a recovery sends, and sends them if send is true.
+func recoverSince(ctx context.Context, q *webhooksdb.Queries, account, endpoint uuid.UUID, since time.Time, send bool) (Recovery, error) {
+	now, err := q.DatabaseTime(ctx) // the clock of finished_at
+	switch {
+	case err != nil:
+		return Recovery{}, err
+	case since.After(now):
+		return Recovery{}, &ValidationError{Field: "since", Detail: "must not be in the future"}
+	case since.Before(now.Add(-RecoveryWindow)):
+		return Recovery{}, &ValidationError{Field: "since", Detail: fmt.Sprintf("must be within the last %d days", int(RecoveryWindow.Hours()/24))}
+	}
+	found, err := q.RecoverDeliveries(ctx, webhooksdb.RecoverDeliveriesParams{
+		EndpointID: endpoint, AccountID: account, Since: since, Most: MaxRecovery, Page: MaxRecovery + 1, Send: send,
+	})
+	return Recovery{Deliveries: int(found.Deliveries), More: found.Missed > MaxRecovery}, err
 }
 
 // create calls write in a transaction that has locked the endpoint's row, records action with the detail that write returns, and

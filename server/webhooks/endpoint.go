@@ -47,8 +47,10 @@ type Endpoint struct {
 	// DisablesAt is the time after which another failure disables the endpoint, unless a delivery succeeds; nil if FailingSince
 	// is nil or the endpoint is disabled.
 	DisablesAt *time.Time `json:"disables_at,omitempty"`
-	// LastStatus is the HTTP status of the last attempt; 0 if there was no response or no attempt.
+	// LastStatus is the HTTP status of the last attempt; 0 if there was no response or no attempt. LastFailure is its failure, as in
+	// Delivery.
 	LastStatus    int        `json:"last_status,omitzero"`
+	LastFailure   string     `json:"last_failure,omitempty"`
 	LastSuccessAt *time.Time `json:"last_success_at,omitempty"`
 	// ManagedBy is the cluster/namespace/name of the resource that declares the endpoint; empty if it was registered over HTTP.
 	ManagedBy string    `json:"managed_by,omitempty"`
@@ -137,25 +139,6 @@ func checkEndpointLimit(ctx context.Context, q *webhooksdb.Queries, account uuid
 		return &LimitError{Max: MaxEndpoints}
 	}
 	return nil
-}
-
-// List returns an account's endpoints, newest first.
-func (e *Endpoints) List(ctx context.Context, account uuid.UUID) ([]Endpoint, error) {
-	rows, err := e.queries.EndpointsOfAccount(ctx, account)
-	if err != nil {
-		return nil, fmt.Errorf("list endpoints: %w", err)
-	}
-	list := make([]Endpoint, len(rows))
-	for i, row := range rows {
-		list[i] = endpointOf(row)
-	}
-	return list, nil
-}
-
-// Get returns one of an account's endpoints, or *NotFoundError.
-func (e *Endpoints) Get(ctx context.Context, account, id uuid.UUID) (Endpoint, error) {
-	row, err := endpointOfAccount(ctx, e.queries, account, id)
-	return endpointOf(row), err
 }
 
 func endpointOfAccount(ctx context.Context, q *webhooksdb.Queries, account, id uuid.UUID) (webhooksdb.WebhookEndpoint, error) {
@@ -284,7 +267,7 @@ func endpointOf(row webhooksdb.WebhookEndpoint) Endpoint {
 	endpoint := Endpoint{
 		ID: row.ID, AccountID: row.AccountID, URL: row.Url, Description: row.Description, Status: row.Status,
 		DisabledReason: row.DisabledReason, CreatedAt: row.CreatedAt, FailingSince: row.FailingSince,
-		LastStatus: httpStatus(row.LastStatus), LastSuccessAt: row.LastSuccessAt, Events: parseKinds(row.Events),
+		LastStatus: httpStatus(row.LastStatus), LastFailure: row.LastFailure, LastSuccessAt: row.LastSuccessAt, Events: parseKinds(row.Events),
 	}
 	if row.Status == StatusEnabled && row.FailingSince != nil {
 		endpoint.DisablesAt = new(row.FailingSince.Add(DisableAfter))

@@ -73,7 +73,7 @@ func TestAnothersEndpointIsNotThereAndAResourcesIsReadOnly(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"test": func() error { _, err := b.deliveries.Test(t.Context(), mine, made.ID, time.Now()); return err },
 		"deliveries": func() error {
-			_, err := b.deliveries.List(t.Context(), mine, made.ID, uuid.NullUUID{}, 10)
+			_, err := b.deliveries.List(t.Context(), mine, made.ID, DeliveryFilter{}, 10)
 			return err
 		},
 		"redeliver": func() error { _, err := b.deliveries.Redeliver(t.Context(), mine, made.ID, uuid.New()); return err },

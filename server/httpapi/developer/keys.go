@@ -16,6 +16,7 @@ import (
 
 // Keys is what a developer does with keys; *keys.Store is one.
 type Keys interface {
+	KeyOverview
 	Create(ctx context.Context, account uuid.UUID, want keys.NewKey) (keys.CreatedKey, error)
 	Rotate(ctx context.Context, account uuid.UUID, prefix string, overlap time.Duration) (keys.CreatedKey, error)
 	Revoke(ctx context.Context, account uuid.UUID, prefix string) error

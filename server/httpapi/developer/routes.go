@@ -41,6 +41,7 @@ func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endp
 	routes = append(routes, (&personHandlers{deps.SignIn, deps.Sessions, deps.Accounts}).routes()...)
 	routes = append(routes, (&memberHandlers{deps.Accounts}).routes()...)
 	routes = append(routes, (&auditHandlers{deps.Audit}).routes()...)
+	routes = append(routes, (&overviewHandlers{deps.Keys, deps.Usage, deps.Webhooks, deps.Environment, deps.Now}).routes()...)
 	routes = append(routes, (&keyHandlers{deps.Keys, deps.Environment}).routes()...)
 	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Deliveries, deps.Now}).routes()...)
 	routes = append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)

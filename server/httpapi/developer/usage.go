@@ -29,6 +29,7 @@ const rowMemory = 280
 
 // Usage reads the usage of an account's keys; *usage.Store is one.
 type Usage interface {
+	UsageByDay
 	Daily(ctx context.Context, query usage.Query) ([]usage.Daily, error)
 }
 

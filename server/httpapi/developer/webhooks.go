@@ -15,9 +15,10 @@ import (
 
 // Webhooks stores the webhook endpoints of accounts; *webhooks.Endpoints implements it.
 type Webhooks interface {
+	WebhookOverview
 	Register(ctx context.Context, r webhooks.Registration) (webhooks.Endpoint, string, error)
-	List(ctx context.Context, account uuid.UUID) ([]webhooks.Endpoint, error)
-	Get(ctx context.Context, account, id uuid.UUID) (webhooks.Endpoint, error)
+	List(ctx context.Context, account uuid.UUID) ([]webhooks.EndpointDetail, error)
+	Get(ctx context.Context, account, id uuid.UUID) (webhooks.EndpointDetail, error)
 	Update(ctx context.Context, account, id uuid.UUID, change webhooks.Change) (webhooks.Endpoint, error)
 	Delete(ctx context.Context, account, id uuid.UUID) error
 	RotateSecret(ctx context.Context, account, id uuid.UUID) (string, error)
@@ -26,10 +27,12 @@ type Webhooks interface {
 // Deliveries reads and repeats an endpoint's deliveries, also if the cluster declares the endpoint; *webhooks.Deliveries implements it.
 type Deliveries interface {
 	Test(ctx context.Context, account, endpoint uuid.UUID, now time.Time) (uuid.UUID, error)
-	List(ctx context.Context, account, endpoint uuid.UUID, before uuid.NullUUID, limit int) (webhooks.DeliveryPage, error)
+	List(ctx context.Context, account, endpoint uuid.UUID, filter webhooks.DeliveryFilter, limit int) (webhooks.DeliveryPage, error)
 	Get(ctx context.Context, account, endpoint, delivery uuid.UUID) (webhooks.DeliveryDetail, error)
 	Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (uuid.UUID, error)
 	Recover(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (webhooks.Recovery, error)
+	// Recoverable returns what Recover would do.
+	Recoverable(ctx context.Context, account, endpoint uuid.UUID, since time.Time) (webhooks.Recovery, error)
 }
 
 const (
@@ -106,7 +109,7 @@ func (h *webhookHandlers) create(ctx context.Context, r *endpoint.Request) error
 // list lists the account's endpoints, newest first.
 func (h *webhookHandlers) list(ctx context.Context, r *endpoint.Request) error {
 	found, err := h.store.List(ctx, r.Session.AccountID)
-	return r.OK(map[string][]webhooks.Endpoint{"webhooks": found}, err)
+	return r.OK(map[string][]webhooks.EndpointDetail{"webhooks": found}, err)
 }
 
 func (h *webhookHandlers) get(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
@@ -160,15 +163,27 @@ func (h *webhookHandlers) test(ctx context.Context, r *endpoint.Request, id uuid
 	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": delivery}, err)
 }
 
-// listDeliveries lists the deliveries to an endpoint, newest first.
+// listDeliveries lists the deliveries to an endpoint that the query selects, newest first.
 func (h *webhookHandlers) listDeliveries(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	var state, kind string
 	limit, query := defaultDeliveryPage, r.Query()
 	query.Integer("limit", &limit, 1, webhooks.MaxDeliveryPage)
-	before := readID(query, "before")
+	query.OneOf("state", &state, texts(webhooks.States())...)
+	query.OneOf("event", &kind, texts(append(webhooks.Kinds(), webhooks.KindTest))...)
+	filter := webhooks.DeliveryFilter{Before: readID(query, "before")}
+	if since := query.Time("since"); since != nil {
+		filter.Since = *since
+	}
 	if err := query.Check(); err != nil {
 		return err
 	}
-	return r.OK(h.deliveries.List(ctx, r.Session.AccountID, id, before, limit))
+	filter.State, filter.Kind = webhooks.State(state), webhooks.Kind(kind)
+	return r.OK(h.deliveries.List(ctx, r.Session.AccountID, id, filter, limit))
+}
+
+// texts returns names as strings.
+func texts[T ~string](names []T) []string {
+	return mapped(names, func(name T) string { return string(name) })
 }
 
 func (h *webhookHandlers) getDelivery(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
@@ -188,12 +203,17 @@ func (h *webhookHandlers) redeliver(ctx context.Context, r *endpoint.Request, id
 	return r.Send(fasthttp.StatusAccepted, map[string]uuid.UUID{"delivery_id": started}, err)
 }
 
-// recover sends again what did not arrive since a moment.
+// recover sends again what did not arrive since a moment. A dry run only counts it.
 func (h *webhookHandlers) recover(ctx context.Context, r *endpoint.Request, id uuid.UUID) error {
+	var dryRun bool
 	body := r.JSON()
 	since := body.Time("since")
+	body.Bool("dry_run", &dryRun)
 	if err := body.Check("since"); err != nil {
 		return err
+	}
+	if dryRun {
+		return r.OK(h.deliveries.Recoverable(ctx, r.Session.AccountID, id, *since))
 	}
 	recovery, err := h.deliveries.Recover(ctx, r.Session.AccountID, id, *since)
 	return r.Send(fasthttp.StatusAccepted, recovery, err)

@@ -128,6 +128,55 @@ func (q *Queries) DropLostPods(ctx context.Context, ids []uuid.UUID) error {
 	return err
 }
 
+const expiringKeys = `-- name: ExpiringKeys :many
+SELECT k.prefix, k.name, k.expires_at, u.last_used_at
+FROM (SELECT x.id, x.prefix, x.name, x.expires_at FROM api_keys x
+      WHERE x.account_id = $1 AND x.revoked_at IS NULL
+        AND x.expires_at > now() AND x.expires_at <= now() + make_interval(secs => $2::float8)
+      ORDER BY x.expires_at, x.id LIMIT $3) k
+LEFT JOIN api_key_uses u ON u.key_id = k.id
+ORDER BY k.expires_at, k.id
+`
+
+type ExpiringKeysParams struct {
+	Account uuid.UUID
+	Seconds float64
+	Most    int32
+}
+
+type ExpiringKeysRow struct {
+	Prefix     string
+	Name       string
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+}
+
+// The active keys of an account that expire within some seconds, the next first.
+func (q *Queries) ExpiringKeys(ctx context.Context, arg ExpiringKeysParams) ([]ExpiringKeysRow, error) {
+	rows, err := q.db.Query(ctx, expiringKeys, arg.Account, arg.Seconds, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ExpiringKeysRow
+	for rows.Next() {
+		var i ExpiringKeysRow
+		if err := rows.Scan(
+			&i.Prefix,
+			&i.Name,
+			&i.ExpiresAt,
+			&i.LastUsedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const insertKey = `-- name: InsertKey :one
 INSERT INTO api_keys (id, account_id, family_id, prefix, hash, name, tier, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)

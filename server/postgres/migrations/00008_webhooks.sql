@@ -15,7 +15,9 @@ CREATE TABLE webhook_endpoints (
     updated_at      timestamptz NOT NULL DEFAULT now(),
     last_success_at timestamptz,
     failing_since   timestamptz,
-    last_status     integer
+    -- The HTTP status of the last attempt, NULL without a response, and the class of its failure, empty after a success.
+    last_status     integer,
+    last_failure    text NOT NULL DEFAULT ''
 );
 CREATE INDEX webhook_endpoints_by_account ON webhook_endpoints (account_id);
 
@@ -54,6 +56,8 @@ CREATE TABLE webhook_deliveries (
     id              uuid PRIMARY KEY,
     event_id        uuid NOT NULL,
     endpoint_id     uuid NOT NULL,
+    -- The event's kind, so that a list of one kind reads no events.
+    event           text NOT NULL,
     state           text NOT NULL DEFAULT 'pending'
         CONSTRAINT webhook_deliveries_state_check CHECK (state IN ('pending', 'delivered', 'failed', 'cancelled')),
     -- Attempts so far, lost ones included: 1 for the first.
@@ -83,6 +87,11 @@ CREATE INDEX webhook_deliveries_original ON webhook_deliveries (original_id) WHE
 -- For recoveries. A delivery that arrives is never in it.
 CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
     WHERE state IN ('failed', 'cancelled') AND NOT superseded;
+-- For lists of one of these states. A delivery that arrives is never in it.
+CREATE INDEX webhook_deliveries_ended ON webhook_deliveries (endpoint_id, state, id DESC)
+    WHERE state IN ('failed', 'cancelled');
+-- Counts the failures since the last success. Cancelled deliveries are not in it, of which an endpoint can have very many.
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (endpoint_id, finished_at) WHERE state = 'failed' AND NOT superseded;
 
 -- The result of each attempt, written by the statement that writes it to the delivery.
 CREATE TABLE webhook_attempts (
@@ -142,14 +151,14 @@ BEGIN
     -- Two branches: with an OR in one condition, a generic plan reads all endpoints.
     IF p_account IS NULL THEN
         WITH written_rows AS (
-            INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-            SELECT uuidv7(), event, e.id FROM webhook_endpoints e WHERE e.status = 'enabled' AND p_kind = ANY (e.events)
+            INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
+            SELECT uuidv7(), event, e.id, p_kind FROM webhook_endpoints e WHERE e.status = 'enabled' AND p_kind = ANY (e.events)
             RETURNING endpoint_id)
         SELECT array_agg(r.endpoint_id) INTO written FROM written_rows r;
     ELSE
         WITH written_rows AS (
-            INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-            SELECT uuidv7(), event, e.id FROM (
+            INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
+            SELECT uuidv7(), event, e.id, p_kind FROM (
                 SELECT own.id, own.status, own.events FROM webhook_endpoints own WHERE own.account_id = p_account
                 UNION ALL
                 SELECT a.id, a.status, a.events FROM webhook_endpoints a WHERE a.account_id IS NULL) e

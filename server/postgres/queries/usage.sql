@@ -112,6 +112,12 @@ WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = @key_prefix AND k
   AND u.day BETWEEN @first AND @last
 ORDER BY day, key_prefix;
 
+-- name: UsageByDay :many
+-- Sums the usage of all keys of an account by day. A day without usage has no row.
+SELECT u.day, sum(u.requests)::bigint AS requests, sum(u.rate_limited)::bigint AS rate_limited
+FROM key_usage u WHERE u.account_id = @account_id AND u.day BETWEEN @first AND @last
+GROUP BY u.day ORDER BY u.day;
+
 -- name: CountDailyUsage :one
 -- The number of rows that DailyUsage returns.
 SELECT count(*) FROM (

@@ -12,8 +12,41 @@ SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND 
 -- Registrations of one account wait for each other, so that the limit is exact.
 SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || (@account_id::uuid)::text, 0));
 
--- name: EndpointsOfAccount :many
-SELECT * FROM webhook_endpoints WHERE account_id = @account_id::uuid ORDER BY created_at DESC, id DESC;
+-- name: BacklogsOfAccount :many
+-- The endpoints of an account, or one of them, newest first. Each count reads at most bound rows: pending deliveries with the earliest
+-- next_attempt_at, and failures since the last success.
+SELECT sqlc.embed(e), p.pending, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest, f.failed
+FROM webhook_endpoints e CROSS JOIN LATERAL (
+    SELECT count(*) AS pending, min(q.created_at) AS oldest FROM (
+        SELECT d.created_at FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT @bound) q) p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS failed FROM (
+        SELECT FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'failed' AND NOT d.superseded
+          AND d.finished_at > coalesce(e.last_success_at, '-infinity')
+        ORDER BY d.finished_at LIMIT @bound) q) f
+WHERE e.account_id = @account_id::uuid AND (sqlc.narg('id')::uuid IS NULL OR e.id = sqlc.narg('id'))
+ORDER BY e.created_at DESC, e.id DESC;
+
+-- name: CountHealthy :one
+SELECT count(*) FROM webhook_endpoints WHERE account_id = @account_id::uuid AND status = 'enabled' AND failing_since IS NULL;
+
+-- name: FailingEndpoints :many
+-- The enabled endpoints of an account that fail, the one that has failed longest first. Counts at most bound pending deliveries of each.
+SELECT e.id, e.url, e.failing_since, e.last_status, e.last_failure, p.pending
+FROM (SELECT w.id, w.url, w.failing_since, w.last_status, w.last_failure FROM webhook_endpoints w
+      WHERE w.account_id = @account_id::uuid AND w.status = 'enabled' AND w.failing_since IS NOT NULL
+      ORDER BY w.failing_since, w.id LIMIT @most) e
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending FROM (
+        SELECT FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT @bound) q) p
+ORDER BY e.failing_since, e.id;
+
+-- name: DisabledEndpoints :many
+SELECT id, url, disabled_reason FROM webhook_endpoints
+WHERE account_id = @account_id::uuid AND status = 'disabled' ORDER BY created_at DESC, id DESC LIMIT @most;
 
 -- name: EndpointOfAccount :one
 SELECT * FROM webhook_endpoints WHERE id = @id AND account_id = @account_id::uuid;

@@ -161,23 +161,23 @@ WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
 -- Returns the endpoints that were disabled, with the reason, and those that another transaction has locked, without.
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@oks::bool[]) AS ok, unnest(@statuses::int[]) AS status,
-           unnest(@seen::timestamptz[]) AS seen
+           unnest(@failures::text[]) AS failure, unnest(@seen::timestamptz[]) AS seen
 ), news AS MATERIALIZED (
-    SELECT e.id, u.ok, u.status, e.updated_at,
+    SELECT e.id, u.ok, u.status, u.failure, e.updated_at,
         CASE WHEN e.status = 'enabled' AND e.updated_at = u.seen THEN @gone::text
              WHEN e.status = 'enabled' AND NOT u.ok
                  AND e.failing_since < now() - make_interval(secs => @failing_seconds::float8) THEN @failing::text
              ELSE '' END AS reason
     FROM u JOIN webhook_endpoints e ON e.id = u.id
     WHERE u.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
-       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0))
+       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0) OR e.last_failure <> u.failure)
        OR e.status = 'enabled' AND (e.updated_at = u.seen
            OR NOT u.ok AND e.failing_since < now() - make_interval(secs => @failing_seconds::float8))
 ), free AS MATERIALIZED (
     SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM news)) FOR UPDATE OF e SKIP LOCKED
 ), written AS (
     UPDATE webhook_endpoints e
-    SET last_status = nullif(n.status, 0),
+    SET last_status = nullif(n.status, 0), last_failure = n.failure,
         last_success_at = CASE WHEN n.ok THEN now() ELSE e.last_success_at END,
         failing_since = CASE WHEN n.ok THEN NULL ELSE coalesce(e.failing_since, now()) END,
         status = CASE WHEN n.reason <> '' THEN 'disabled' ELSE e.status END,

@@ -326,3 +326,42 @@ func (q *Queries) UsageBacklog(ctx context.Context) (UsageBacklogRow, error) {
 	)
 	return i, err
 }
+
+const usageByDay = `-- name: UsageByDay :many
+SELECT u.day, sum(u.requests)::bigint AS requests, sum(u.rate_limited)::bigint AS rate_limited
+FROM key_usage u WHERE u.account_id = $1 AND u.day BETWEEN $2 AND $3
+GROUP BY u.day ORDER BY u.day
+`
+
+type UsageByDayParams struct {
+	AccountID uuid.UUID
+	First     time.Time
+	Last      time.Time
+}
+
+type UsageByDayRow struct {
+	Day         time.Time
+	Requests    int64
+	RateLimited int64
+}
+
+// Sums the usage of all keys of an account by day. A day without usage has no row.
+func (q *Queries) UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error) {
+	rows, err := q.db.Query(ctx, usageByDay, arg.AccountID, arg.First, arg.Last)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UsageByDayRow
+	for rows.Next() {
+		var i UsageByDayRow
+		if err := rows.Scan(&i.Day, &i.Requests, &i.RateLimited); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -24,4 +24,5 @@ type WebhookEndpoint struct {
 	LastSuccessAt  *time.Time
 	FailingSince   *time.Time
 	LastStatus     *int32
+	LastFailure    string
 }

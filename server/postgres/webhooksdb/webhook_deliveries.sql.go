@@ -53,27 +53,56 @@ func (q *Queries) AttemptsOfDelivery(ctx context.Context, deliveryID uuid.UUID) 
 	return items, nil
 }
 
-const deliveriesOfEndpoint = `-- name: DeliveriesOfEndpoint :many
+const countPending = `-- name: CountPending :one
+SELECT count(*) FROM (
+    SELECT FROM webhook_deliveries d WHERE d.endpoint_id = $1 AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT $2) p
+`
 
-SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at,
-       d.finished_at
-FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
-WHERE d.endpoint_id = $1 AND d.id < $2
-  AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
-ORDER BY d.id DESC LIMIT $4
+type CountPendingParams struct {
+	EndpointID uuid.UUID
+	Bound      int32
+}
+
+// Counts at most bound.
+func (q *Queries) CountPending(ctx context.Context, arg CountPendingParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countPending, arg.EndpointID, arg.Bound)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const deliveriesOfEndpoint = `-- name: DeliveriesOfEndpoint :many
+SELECT w.id, w.event_id, w.event, w.state, w.attempt, w.next_attempt_at, w.last_status, w.last_failure, w.created_at, w.finished_at,
+       (w.place = $1::int)::bool AS ends, m.matches::bool AS matches
+FROM (
+    SELECT d.endpoint_id, d.id, d.event_id, d.event, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at, d.finished_at,
+           row_number() OVER (ORDER BY d.endpoint_id, d.id DESC) AS place
+    FROM webhook_deliveries d
+    WHERE d.endpoint_id = ANY ($2::uuid[]) AND d.id < $3 AND d.id >= uuidv7_at(greatest($4::timestamptz, 'epoch'))
+    ORDER BY d.endpoint_id, d.id DESC LIMIT $1) w
+CROSS JOIN LATERAL (
+    SELECT ($5::text = '' OR w.state = $5) AND ($6::text = '' OR w.event = $6) AND w.created_at >= $4 AND EXISTS (
+        SELECT FROM webhook_events ev
+        WHERE ev.id = w.event_id AND (ev.account_id IS NULL OR ev.account_id = $7::uuid) OFFSET 0) AS matches OFFSET 0) m
+WHERE m.matches OR w.place = $1
+ORDER BY w.endpoint_id, w.id DESC LIMIT $8
 `
 
 type DeliveriesOfEndpointParams struct {
-	EndpointID uuid.UUID
-	Before     uuid.UUID
-	AccountID  uuid.UUID
-	Page       int32
+	Walk        int32
+	EndpointIds []uuid.UUID
+	Before      uuid.UUID
+	Since       time.Time
+	State       string
+	Event       string
+	AccountID   uuid.UUID
+	Page        int32
 }
 
 type DeliveriesOfEndpointRow struct {
 	ID            uuid.UUID
 	EventID       uuid.UUID
-	Kind          string
+	Event         string
 	State         string
 	Attempt       int32
 	NextAttemptAt time.Time
@@ -81,14 +110,23 @@ type DeliveriesOfEndpointRow struct {
 	LastFailure   string
 	CreatedAt     time.Time
 	FinishedAt    *time.Time
+	Ends          bool
+	Matches       bool
 }
 
-// The deliveries of an account: list, redeliver, recover.
-// Only deliveries of the account's own events and of events for all accounts.
+// Deliveries of the account's own events and of events for all accounts, newest first. An empty state or event means any. The
+// statement reads at most walk rows. If it reads so many, it returns the last of them too, matching or not: ends is true there. A
+// delivery's id is not older than its created_at, so the bound on the id leaves out none. endpoint_ids has one endpoint: with = in place of
+// ANY, the order by id alone would do, and the primary key has that for the deliveries of all endpoints. OFFSET 0 makes the
+// condition on the event a lookup by index.
 func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndpointParams) ([]DeliveriesOfEndpointRow, error) {
 	rows, err := q.db.Query(ctx, deliveriesOfEndpoint,
-		arg.EndpointID,
+		arg.Walk,
+		arg.EndpointIds,
 		arg.Before,
+		arg.Since,
+		arg.State,
+		arg.Event,
 		arg.AccountID,
 		arg.Page,
 	)
@@ -102,7 +140,7 @@ func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndp
 		if err := rows.Scan(
 			&i.ID,
 			&i.EventID,
-			&i.Kind,
+			&i.Event,
 			&i.State,
 			&i.Attempt,
 			&i.NextAttemptAt,
@@ -110,6 +148,8 @@ func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndp
 			&i.LastFailure,
 			&i.CreatedAt,
 			&i.FinishedAt,
+			&i.Ends,
+			&i.Matches,
 		); err != nil {
 			return nil, err
 		}
@@ -122,7 +162,7 @@ func (q *Queries) DeliveriesOfEndpoint(ctx context.Context, arg DeliveriesOfEndp
 }
 
 const deliveryOfEndpoint = `-- name: DeliveryOfEndpoint :one
-SELECT d.id, d.event_id, ev.kind, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at,
+SELECT d.id, d.event_id, d.event, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at,
        d.finished_at
 FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
 WHERE d.id = $1 AND d.endpoint_id = $2
@@ -138,7 +178,7 @@ type DeliveryOfEndpointParams struct {
 type DeliveryOfEndpointRow struct {
 	ID            uuid.UUID
 	EventID       uuid.UUID
-	Kind          string
+	Event         string
 	State         string
 	Attempt       int32
 	NextAttemptAt time.Time
@@ -148,14 +188,14 @@ type DeliveryOfEndpointRow struct {
 	FinishedAt    *time.Time
 }
 
-// The same columns and conditions as DeliveriesOfEndpoint.
+// Under the same condition on the event.
 func (q *Queries) DeliveryOfEndpoint(ctx context.Context, arg DeliveryOfEndpointParams) (DeliveryOfEndpointRow, error) {
 	row := q.db.QueryRow(ctx, deliveryOfEndpoint, arg.DeliveryID, arg.EndpointID, arg.AccountID)
 	var i DeliveryOfEndpointRow
 	err := row.Scan(
 		&i.ID,
 		&i.EventID,
-		&i.Kind,
+		&i.Event,
 		&i.State,
 		&i.Attempt,
 		&i.NextAttemptAt,
@@ -165,6 +205,93 @@ func (q *Queries) DeliveryOfEndpoint(ctx context.Context, arg DeliveryOfEndpoint
 		&i.FinishedAt,
 	)
 	return i, err
+}
+
+const endedDeliveries = `-- name: EndedDeliveries :many
+SELECT w.id, w.event_id, w.event, w.state, w.attempt, w.next_attempt_at, w.last_status, w.last_failure, w.created_at, w.finished_at,
+       (w.place = $1::int)::bool AS ends, m.matches::bool AS matches
+FROM (
+    SELECT d.endpoint_id, d.id, d.event_id, d.event, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at, d.finished_at,
+           row_number() OVER (ORDER BY d.endpoint_id, d.id DESC) AS place
+    FROM webhook_deliveries d
+    WHERE d.endpoint_id = ANY ($2::uuid[]) AND d.id < $3 AND d.id >= uuidv7_at(greatest($4::timestamptz, 'epoch'))
+      AND d.state IN ('failed', 'cancelled') AND d.state = $5
+    ORDER BY d.endpoint_id, d.id DESC LIMIT $1) w
+CROSS JOIN LATERAL (
+    SELECT ($6::text = '' OR w.event = $6) AND w.created_at >= $4 AND EXISTS (
+        SELECT FROM webhook_events ev
+        WHERE ev.id = w.event_id AND (ev.account_id IS NULL OR ev.account_id = $7::uuid) OFFSET 0) AS matches OFFSET 0) m
+WHERE m.matches OR w.place = $1
+ORDER BY w.endpoint_id, w.id DESC LIMIT $8
+`
+
+type EndedDeliveriesParams struct {
+	Walk        int32
+	EndpointIds []uuid.UUID
+	Before      uuid.UUID
+	Since       time.Time
+	State       string
+	Event       string
+	AccountID   uuid.UUID
+	Page        int32
+}
+
+type EndedDeliveriesRow struct {
+	ID            uuid.UUID
+	EventID       uuid.UUID
+	Event         string
+	State         string
+	Attempt       int32
+	NextAttemptAt time.Time
+	LastStatus    *int32
+	LastFailure   string
+	CreatedAt     time.Time
+	FinishedAt    *time.Time
+	Ends          bool
+	Matches       bool
+}
+
+// The same of failed or of cancelled deliveries. The list of both states lets the planner use their index.
+func (q *Queries) EndedDeliveries(ctx context.Context, arg EndedDeliveriesParams) ([]EndedDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, endedDeliveries,
+		arg.Walk,
+		arg.EndpointIds,
+		arg.Before,
+		arg.Since,
+		arg.State,
+		arg.Event,
+		arg.AccountID,
+		arg.Page,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []EndedDeliveriesRow
+	for rows.Next() {
+		var i EndedDeliveriesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.EventID,
+			&i.Event,
+			&i.State,
+			&i.Attempt,
+			&i.NextAttemptAt,
+			&i.LastStatus,
+			&i.LastFailure,
+			&i.CreatedAt,
+			&i.FinishedAt,
+			&i.Ends,
+			&i.Matches,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const hasDelivery = `-- name: HasDelivery :one
@@ -199,19 +326,120 @@ func (q *Queries) NewID(ctx context.Context) (uuid.UUID, error) {
 	return column_1, err
 }
 
+const pendingDeliveries = `-- name: PendingDeliveries :many
+WITH waiting AS MATERIALIZED (
+    SELECT d.id, d.event_id, d.event, d.state, d.attempt, d.next_attempt_at, d.last_status, d.last_failure, d.created_at, d.finished_at
+    FROM webhook_deliveries d WHERE d.endpoint_id = $3 AND d.state = 'pending'
+    ORDER BY d.next_attempt_at LIMIT $4
+), newest AS MATERIALIZED (
+    SELECT q.id, q.event_id, q.event, q.state, q.attempt, q.next_attempt_at, q.last_status, q.last_failure, q.created_at, q.finished_at
+    FROM waiting q
+    WHERE q.id < $5::uuid AND q.created_at >= $6::timestamptz AND ($7::text = '' OR q.event = $7)
+    ORDER BY q.id DESC
+)
+SELECT w.id, w.event_id, w.event, w.state, w.attempt, w.next_attempt_at, w.last_status, w.last_failure, w.created_at, w.finished_at,
+       false AS ends, true AS matches
+FROM newest w
+WHERE EXISTS (
+    SELECT FROM webhook_events ev
+    WHERE ev.id = w.event_id AND (ev.account_id IS NULL OR ev.account_id = $1::uuid) OFFSET 0)
+ORDER BY w.id DESC LIMIT $2
+`
+
+type PendingDeliveriesParams struct {
+	AccountID  uuid.UUID
+	Page       int32
+	EndpointID uuid.UUID
+	Walk       int32
+	Before     uuid.UUID
+	Since      time.Time
+	Event      string
+}
+
+type PendingDeliveriesRow struct {
+	ID            uuid.UUID
+	EventID       uuid.UUID
+	Event         string
+	State         string
+	Attempt       int32
+	NextAttemptAt time.Time
+	LastStatus    *int32
+	LastFailure   string
+	CreatedAt     time.Time
+	FinishedAt    *time.Time
+	Ends          bool
+	Matches       bool
+}
+
+// The same of pending deliveries, of which the endpoint has at most walk: it reads them all by their index and sorts them, so it has no
+// end.
+func (q *Queries) PendingDeliveries(ctx context.Context, arg PendingDeliveriesParams) ([]PendingDeliveriesRow, error) {
+	rows, err := q.db.Query(ctx, pendingDeliveries,
+		arg.AccountID,
+		arg.Page,
+		arg.EndpointID,
+		arg.Walk,
+		arg.Before,
+		arg.Since,
+		arg.Event,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PendingDeliveriesRow
+	for rows.Next() {
+		var i PendingDeliveriesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.EventID,
+			&i.Event,
+			&i.State,
+			&i.Attempt,
+			&i.NextAttemptAt,
+			&i.LastStatus,
+			&i.LastFailure,
+			&i.CreatedAt,
+			&i.FinishedAt,
+			&i.Ends,
+			&i.Matches,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const readByIndex = `-- name: ReadByIndex :exec
+
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_sort', 'off', true), set_config('jit', 'off', true)
+`
+
+// The deliveries of an account: list, redeliver, recover.
+// Until the transaction ends, statements read by index, in the index's order. Endpoints differ in how many of their deliveries have a
+// state, which statistics do not show. Without these settings, the planner overestimates rows, and reads and sorts whole partitions.
+func (q *Queries) ReadByIndex(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, readByIndex)
+	return err
+}
+
 const recordForEndpoint = `-- name: RecordForEndpoint :one
 WITH event AS (
-    INSERT INTO webhook_events (id, kind, account_id, body) VALUES ($2, $3, $4, $5) RETURNING id
+    INSERT INTO webhook_events (id, kind, account_id, body) VALUES ($3, $2, $4, $5) RETURNING id
 )
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-SELECT uuidv7(), event.id, $1::uuid FROM event
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
+SELECT uuidv7(), event.id, $1::uuid, $2 FROM event
 RETURNING id
 `
 
 type RecordForEndpointParams struct {
 	EndpointID uuid.UUID
-	EventID    uuid.UUID
 	Kind       string
+	EventID    uuid.UUID
 	AccountID  uuid.NullUUID
 	Body       []byte
 }
@@ -220,8 +448,8 @@ type RecordForEndpointParams struct {
 func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointParams) (uuid.UUID, error) {
 	row := q.db.QueryRow(ctx, recordForEndpoint,
 		arg.EndpointID,
-		arg.EventID,
 		arg.Kind,
+		arg.EventID,
 		arg.AccountID,
 		arg.Body,
 	)
@@ -232,7 +460,7 @@ func (q *Queries) RecordForEndpoint(ctx context.Context, arg RecordForEndpointPa
 
 const recoverDeliveries = `-- name: RecoverDeliveries :one
 WITH missed AS MATERIALIZED (
-    SELECT d.id, d.event_id, coalesce(d.original_id, d.id) AS first_id, d.finished_at
+    SELECT d.id, d.event_id, d.event, coalesce(d.original_id, d.id) AS first_id, d.finished_at
     FROM webhook_deliveries d
     WHERE d.endpoint_id = $1 AND d.state IN ('failed', 'cancelled') AND NOT d.superseded
       AND d.finished_at >= $2::timestamptz
@@ -250,17 +478,17 @@ WITH missed AS MATERIALIZED (
           OFFSET 0)
     ORDER BY d.finished_at, d.id LIMIT $4
 ), chosen AS MATERIALIZED (
-    SELECT id, event_id, first_id FROM missed ORDER BY finished_at, id LIMIT $5
+    SELECT id, event_id, event, first_id FROM missed ORDER BY finished_at, id LIMIT $5
 ), marked AS (
     UPDATE webhook_deliveries d SET superseded = true
-    WHERE d.id = ANY (ARRAY(SELECT id FROM chosen))
+    WHERE $6::boolean AND d.id = ANY (ARRAY(SELECT id FROM chosen))
       AND d.id >= (SELECT id FROM chosen ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM chosen ORDER BY id DESC LIMIT 1)
 ), sent AS (
-    INSERT INTO webhook_deliveries (id, event_id, endpoint_id, original_id)
-    SELECT uuidv7(), event_id, $1::uuid, first_id FROM chosen
+    INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, original_id)
+    SELECT uuidv7(), event_id, $1::uuid, event, first_id FROM chosen WHERE $6
     RETURNING id
 )
-SELECT (SELECT count(*) FROM sent) AS deliveries, (SELECT count(*) FROM missed) AS missed
+SELECT (SELECT count(*) FROM chosen) AS deliveries, (SELECT count(*) FROM missed) AS missed
 `
 
 type RecoverDeliveriesParams struct {
@@ -269,6 +497,7 @@ type RecoverDeliveriesParams struct {
 	AccountID  uuid.UUID
 	Page       int32
 	Most       int32
+	Send       bool
 }
 
 type RecoverDeliveriesRow struct {
@@ -277,11 +506,11 @@ type RecoverDeliveriesRow struct {
 }
 
 // Sends the events again whose last delivery to the endpoint has failed or was cancelled since a time, the earliest end first,
-// unless another delivery of the event is pending or was delivered since then. The caller has locked the endpoint's row. The
-// deliveries of one event to one endpoint are the first one and those with its id as original_id. A superseded delivery leaves the
-// index that this statement walks, so the next call begins where this one ended. The statement looks for page rows, one more
-// than most, to tell whether another call is needed. OFFSET 0 makes each condition a lookup by index; a join would read a whole
-// table.
+// unless another delivery of the event is pending or was delivered since then. If send is false, it only counts them. The caller
+// that sends has locked the endpoint's row. The deliveries of one event to one endpoint are the first one and those with its id as
+// original_id. A superseded delivery leaves the index that this statement walks, so the next call begins where this one ended. The
+// statement looks for page rows, one more than most, to tell whether another call is needed. OFFSET 0 makes each condition a lookup
+// by index; a join would read a whole table.
 func (q *Queries) RecoverDeliveries(ctx context.Context, arg RecoverDeliveriesParams) (RecoverDeliveriesRow, error) {
 	row := q.db.QueryRow(ctx, recoverDeliveries,
 		arg.EndpointID,
@@ -289,6 +518,7 @@ func (q *Queries) RecoverDeliveries(ctx context.Context, arg RecoverDeliveriesPa
 		arg.AccountID,
 		arg.Page,
 		arg.Most,
+		arg.Send,
 	)
 	var i RecoverDeliveriesRow
 	err := row.Scan(&i.Deliveries, &i.Missed)
@@ -297,7 +527,7 @@ func (q *Queries) RecoverDeliveries(ctx context.Context, arg RecoverDeliveriesPa
 
 const redeliver = `-- name: Redeliver :one
 WITH asked AS MATERIALIZED (
-    SELECT d.id, d.event_id, coalesce(d.original_id, d.id) AS first_id
+    SELECT d.id, d.event_id, d.event, coalesce(d.original_id, d.id) AS first_id
     FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
     WHERE d.id = $2 AND d.endpoint_id = $1
       AND (ev.account_id IS NULL OR ev.account_id = $3::uuid)
@@ -305,8 +535,8 @@ WITH asked AS MATERIALIZED (
     UPDATE webhook_deliveries d SET superseded = true
     WHERE d.id = $2 AND d.state IN ('failed', 'cancelled') AND EXISTS (SELECT FROM asked)
 )
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id, original_id)
-SELECT uuidv7(), event_id, $1::uuid, first_id FROM asked
+INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, original_id)
+SELECT uuidv7(), event_id, $1::uuid, event, first_id FROM asked
 RETURNING id
 `
 

@@ -12,13 +12,82 @@ import (
 	"github.com/google/uuid"
 )
 
+const backlogsOfAccount = `-- name: BacklogsOfAccount :many
+SELECT e.id, e.account_id, e.url, e.events, e.description, e.status, e.disabled_reason, e.managed_by, e.created_at, e.updated_at, e.last_success_at, e.failing_since, e.last_status, e.last_failure, p.pending, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest, f.failed
+FROM webhook_endpoints e CROSS JOIN LATERAL (
+    SELECT count(*) AS pending, min(q.created_at) AS oldest FROM (
+        SELECT d.created_at FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT $1) q) p
+CROSS JOIN LATERAL (
+    SELECT count(*) AS failed FROM (
+        SELECT FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'failed' AND NOT d.superseded
+          AND d.finished_at > coalesce(e.last_success_at, '-infinity')
+        ORDER BY d.finished_at LIMIT $1) q) f
+WHERE e.account_id = $2::uuid AND ($3::uuid IS NULL OR e.id = $3)
+ORDER BY e.created_at DESC, e.id DESC
+`
+
+type BacklogsOfAccountParams struct {
+	Bound     int32
+	AccountID uuid.UUID
+	ID        uuid.NullUUID
+}
+
+type BacklogsOfAccountRow struct {
+	WebhookEndpoint WebhookEndpoint
+	Pending         int64
+	Oldest          time.Time
+	Failed          int64
+}
+
+// The endpoints of an account, or one of them, newest first. Each count reads at most bound rows: pending deliveries with the earliest
+// next_attempt_at, and failures since the last success.
+func (q *Queries) BacklogsOfAccount(ctx context.Context, arg BacklogsOfAccountParams) ([]BacklogsOfAccountRow, error) {
+	rows, err := q.db.Query(ctx, backlogsOfAccount, arg.Bound, arg.AccountID, arg.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BacklogsOfAccountRow
+	for rows.Next() {
+		var i BacklogsOfAccountRow
+		if err := rows.Scan(
+			&i.WebhookEndpoint.ID,
+			&i.WebhookEndpoint.AccountID,
+			&i.WebhookEndpoint.Url,
+			&i.WebhookEndpoint.Events,
+			&i.WebhookEndpoint.Description,
+			&i.WebhookEndpoint.Status,
+			&i.WebhookEndpoint.DisabledReason,
+			&i.WebhookEndpoint.ManagedBy,
+			&i.WebhookEndpoint.CreatedAt,
+			&i.WebhookEndpoint.UpdatedAt,
+			&i.WebhookEndpoint.LastSuccessAt,
+			&i.WebhookEndpoint.FailingSince,
+			&i.WebhookEndpoint.LastStatus,
+			&i.WebhookEndpoint.LastFailure,
+			&i.Pending,
+			&i.Oldest,
+			&i.Failed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const changeEndpoint = `-- name: ChangeEndpoint :one
 UPDATE webhook_endpoints
 SET url = $1, events = $2, description = $3, status = $4, disabled_reason = $5,
     failing_since = CASE WHEN url <> $1 OR (status = 'disabled' AND $4 = 'enabled') THEN NULL ELSE failing_since END,
     updated_at = now()
 WHERE id = $6
-RETURNING id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status
+RETURNING id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status, last_failure
 `
 
 type ChangeEndpointParams struct {
@@ -55,6 +124,7 @@ func (q *Queries) ChangeEndpoint(ctx context.Context, arg ChangeEndpointParams) 
 		&i.LastSuccessAt,
 		&i.FailingSince,
 		&i.LastStatus,
+		&i.LastFailure,
 	)
 	return i, err
 }
@@ -68,6 +138,53 @@ func (q *Queries) CountEndpoints(ctx context.Context, accountID uuid.UUID) (int6
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const countHealthy = `-- name: CountHealthy :one
+SELECT count(*) FROM webhook_endpoints WHERE account_id = $1::uuid AND status = 'enabled' AND failing_since IS NULL
+`
+
+func (q *Queries) CountHealthy(ctx context.Context, accountID uuid.UUID) (int64, error) {
+	row := q.db.QueryRow(ctx, countHealthy, accountID)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const disabledEndpoints = `-- name: DisabledEndpoints :many
+SELECT id, url, disabled_reason FROM webhook_endpoints
+WHERE account_id = $1::uuid AND status = 'disabled' ORDER BY created_at DESC, id DESC LIMIT $2
+`
+
+type DisabledEndpointsParams struct {
+	AccountID uuid.UUID
+	Most      int32
+}
+
+type DisabledEndpointsRow struct {
+	ID             uuid.UUID
+	Url            string
+	DisabledReason string
+}
+
+func (q *Queries) DisabledEndpoints(ctx context.Context, arg DisabledEndpointsParams) ([]DisabledEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, disabledEndpoints, arg.AccountID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DisabledEndpointsRow
+	for rows.Next() {
+		var i DisabledEndpointsRow
+		if err := rows.Scan(&i.ID, &i.Url, &i.DisabledReason); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const dropEarlierSecrets = `-- name: DropEarlierSecrets :exec
@@ -92,7 +209,7 @@ func (q *Queries) DropSecrets(ctx context.Context, ids []uuid.UUID) error {
 }
 
 const endpointOfAccount = `-- name: EndpointOfAccount :one
-SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE id = $1 AND account_id = $2::uuid
+SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status, last_failure FROM webhook_endpoints WHERE id = $1 AND account_id = $2::uuid
 `
 
 type EndpointOfAccountParams struct {
@@ -117,46 +234,9 @@ func (q *Queries) EndpointOfAccount(ctx context.Context, arg EndpointOfAccountPa
 		&i.LastSuccessAt,
 		&i.FailingSince,
 		&i.LastStatus,
+		&i.LastFailure,
 	)
 	return i, err
-}
-
-const endpointsOfAccount = `-- name: EndpointsOfAccount :many
-SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE account_id = $1::uuid ORDER BY created_at DESC, id DESC
-`
-
-func (q *Queries) EndpointsOfAccount(ctx context.Context, accountID uuid.UUID) ([]WebhookEndpoint, error) {
-	rows, err := q.db.Query(ctx, endpointsOfAccount, accountID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []WebhookEndpoint
-	for rows.Next() {
-		var i WebhookEndpoint
-		if err := rows.Scan(
-			&i.ID,
-			&i.AccountID,
-			&i.Url,
-			&i.Events,
-			&i.Description,
-			&i.Status,
-			&i.DisabledReason,
-			&i.ManagedBy,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.LastSuccessAt,
-			&i.FailingSince,
-			&i.LastStatus,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const expireSecrets = `-- name: ExpireSecrets :exec
@@ -198,8 +278,63 @@ func (q *Queries) ExpiredSecrets(ctx context.Context, after uuid.UUID) ([]uuid.U
 	return items, nil
 }
 
+const failingEndpoints = `-- name: FailingEndpoints :many
+SELECT e.id, e.url, e.failing_since, e.last_status, e.last_failure, p.pending
+FROM (SELECT w.id, w.url, w.failing_since, w.last_status, w.last_failure FROM webhook_endpoints w
+      WHERE w.account_id = $1::uuid AND w.status = 'enabled' AND w.failing_since IS NOT NULL
+      ORDER BY w.failing_since, w.id LIMIT $2) e
+CROSS JOIN LATERAL (
+    SELECT count(*) AS pending FROM (
+        SELECT FROM webhook_deliveries d
+        WHERE d.endpoint_id = e.id AND d.state = 'pending' ORDER BY d.next_attempt_at LIMIT $3) q) p
+ORDER BY e.failing_since, e.id
+`
+
+type FailingEndpointsParams struct {
+	AccountID uuid.UUID
+	Most      int32
+	Bound     int32
+}
+
+type FailingEndpointsRow struct {
+	ID           uuid.UUID
+	Url          string
+	FailingSince *time.Time
+	LastStatus   *int32
+	LastFailure  string
+	Pending      int64
+}
+
+// The enabled endpoints of an account that fail, the one that has failed longest first. Counts at most bound pending deliveries of each.
+func (q *Queries) FailingEndpoints(ctx context.Context, arg FailingEndpointsParams) ([]FailingEndpointsRow, error) {
+	rows, err := q.db.Query(ctx, failingEndpoints, arg.AccountID, arg.Most, arg.Bound)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []FailingEndpointsRow
+	for rows.Next() {
+		var i FailingEndpointsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Url,
+			&i.FailingSince,
+			&i.LastStatus,
+			&i.LastFailure,
+			&i.Pending,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const healthOfManaged = `-- name: HealthOfManaged :one
-SELECT e.id, e.account_id, e.url, e.events, e.description, e.status, e.disabled_reason, e.managed_by, e.created_at, e.updated_at, e.last_success_at, e.failing_since, e.last_status, p.backlog, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest
+SELECT e.id, e.account_id, e.url, e.events, e.description, e.status, e.disabled_reason, e.managed_by, e.created_at, e.updated_at, e.last_success_at, e.failing_since, e.last_status, e.last_failure, p.backlog, coalesce(p.oldest, to_timestamp(0))::timestamptz AS oldest
 FROM webhook_endpoints e CROSS JOIN LATERAL (
     SELECT count(*) AS backlog, min(q.created_at) AS oldest FROM (
         SELECT d.created_at FROM webhook_deliveries d
@@ -236,6 +371,7 @@ func (q *Queries) HealthOfManaged(ctx context.Context, arg HealthOfManagedParams
 		&i.WebhookEndpoint.LastSuccessAt,
 		&i.WebhookEndpoint.FailingSince,
 		&i.WebhookEndpoint.LastStatus,
+		&i.WebhookEndpoint.LastFailure,
 		&i.Backlog,
 		&i.Oldest,
 	)
@@ -275,7 +411,7 @@ const insertManagedEndpoint = `-- name: InsertManagedEndpoint :one
 INSERT INTO webhook_endpoints (id, account_id, url, events, description, status, disabled_reason, managed_by)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 ON CONFLICT (managed_by) DO NOTHING
-RETURNING id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status
+RETURNING id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status, last_failure
 `
 
 type InsertManagedEndpointParams struct {
@@ -315,6 +451,7 @@ func (q *Queries) InsertManagedEndpoint(ctx context.Context, arg InsertManagedEn
 		&i.LastSuccessAt,
 		&i.FailingSince,
 		&i.LastStatus,
+		&i.LastFailure,
 	)
 	return i, err
 }
@@ -351,7 +488,7 @@ func (q *Queries) LockAccount(ctx context.Context, accountID uuid.UUID) error {
 }
 
 const lockEndpointOfAccount = `-- name: LockEndpointOfAccount :one
-SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE id = $1 AND account_id = $2::uuid FOR UPDATE
+SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status, last_failure FROM webhook_endpoints WHERE id = $1 AND account_id = $2::uuid FOR UPDATE
 `
 
 type LockEndpointOfAccountParams struct {
@@ -376,12 +513,13 @@ func (q *Queries) LockEndpointOfAccount(ctx context.Context, arg LockEndpointOfA
 		&i.LastSuccessAt,
 		&i.FailingSince,
 		&i.LastStatus,
+		&i.LastFailure,
 	)
 	return i, err
 }
 
 const lockManagedEndpoint = `-- name: LockManagedEndpoint :one
-SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status FROM webhook_endpoints WHERE managed_by = $1::text FOR UPDATE
+SELECT id, account_id, url, events, description, status, disabled_reason, managed_by, created_at, updated_at, last_success_at, failing_since, last_status, last_failure FROM webhook_endpoints WHERE managed_by = $1::text FOR UPDATE
 `
 
 func (q *Queries) LockManagedEndpoint(ctx context.Context, managedBy string) (WebhookEndpoint, error) {
@@ -401,6 +539,7 @@ func (q *Queries) LockManagedEndpoint(ctx context.Context, managedBy string) (We
 		&i.LastSuccessAt,
 		&i.FailingSince,
 		&i.LastStatus,
+		&i.LastFailure,
 	)
 	return i, err
 }

@@ -401,23 +401,23 @@ func (q *Queries) Lease(ctx context.Context, arg LeaseParams) ([]LeaseRow, error
 const recordHealth = `-- name: RecordHealth :many
 WITH u AS MATERIALIZED (
     SELECT unnest($1::uuid[]) AS id, unnest($2::bool[]) AS ok, unnest($3::int[]) AS status,
-           unnest($4::timestamptz[]) AS seen
+           unnest($4::text[]) AS failure, unnest($5::timestamptz[]) AS seen
 ), news AS MATERIALIZED (
-    SELECT e.id, u.ok, u.status, e.updated_at,
-        CASE WHEN e.status = 'enabled' AND e.updated_at = u.seen THEN $5::text
+    SELECT e.id, u.ok, u.status, u.failure, e.updated_at,
+        CASE WHEN e.status = 'enabled' AND e.updated_at = u.seen THEN $6::text
              WHEN e.status = 'enabled' AND NOT u.ok
-                 AND e.failing_since < now() - make_interval(secs => $6::float8) THEN $7::text
+                 AND e.failing_since < now() - make_interval(secs => $7::float8) THEN $8::text
              ELSE '' END AS reason
     FROM u JOIN webhook_endpoints e ON e.id = u.id
     WHERE u.ok AND (e.failing_since IS NOT NULL OR e.last_success_at IS NULL OR e.last_success_at < now() - interval '30 seconds')
-       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0))
+       OR NOT u.ok AND (e.failing_since IS NULL OR e.last_status IS DISTINCT FROM nullif(u.status, 0) OR e.last_failure <> u.failure)
        OR e.status = 'enabled' AND (e.updated_at = u.seen
-           OR NOT u.ok AND e.failing_since < now() - make_interval(secs => $6::float8))
+           OR NOT u.ok AND e.failing_since < now() - make_interval(secs => $7::float8))
 ), free AS MATERIALIZED (
     SELECT e.id FROM webhook_endpoints e WHERE e.id = ANY (ARRAY(SELECT id FROM news)) FOR UPDATE OF e SKIP LOCKED
 ), written AS (
     UPDATE webhook_endpoints e
-    SET last_status = nullif(n.status, 0),
+    SET last_status = nullif(n.status, 0), last_failure = n.failure,
         last_success_at = CASE WHEN n.ok THEN now() ELSE e.last_success_at END,
         failing_since = CASE WHEN n.ok THEN NULL ELSE coalesce(e.failing_since, now()) END,
         status = CASE WHEN n.reason <> '' THEN 'disabled' ELSE e.status END,
@@ -436,6 +436,7 @@ type RecordHealthParams struct {
 	Ids            []uuid.UUID
 	Oks            []bool
 	Statuses       []int32
+	Failures       []string
 	Seen           []time.Time
 	Gone           string
 	FailingSeconds float64
@@ -455,6 +456,7 @@ func (q *Queries) RecordHealth(ctx context.Context, arg RecordHealthParams) ([]R
 		arg.Ids,
 		arg.Oks,
 		arg.Statuses,
+		arg.Failures,
 		arg.Seen,
 		arg.Gone,
 		arg.FailingSeconds,

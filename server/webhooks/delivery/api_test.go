@@ -44,12 +44,12 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 		t.Error("the redelivery differs from the delivery")
 	}
 	b.until(t, 2, inState, "delivered")
-	page, err := b.deliveries.List(t.Context(), account, made.ID, uuid.NullUUID{}, 1)
+	page, err := b.deliveries.List(t.Context(), account, made.ID, webhooks.DeliveryFilter{}, 1)
 	if newest := page.Deliveries; err != nil || !page.More || len(newest) != 1 || newest[0].ID != again || newest[0].LastStatus != 200 ||
 		newest[0].Attempts != 1 || newest[0].Kind != webhooks.KindTest {
 		t.Errorf("newest delivery %+v, %v", page, err)
 	}
-	page, err = b.deliveries.List(t.Context(), account, made.ID, uuid.NullUUID{UUID: again, Valid: true}, 10)
+	page, err = b.deliveries.List(t.Context(), account, made.ID, webhooks.DeliveryFilter{Before: uuid.NullUUID{UUID: again, Valid: true}}, 10)
 	if err != nil || page.More || len(page.Deliveries) != 1 || page.Deliveries[0].ID != sent {
 		t.Errorf("next page %+v, %v", page, err)
 	}
@@ -155,7 +155,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	adas, err := b.managed.Apply(t.Context(), want)
 	check.NoError(t, err)
 	b.scoredBy(t, ada)
-	before, err := b.deliveries.List(t.Context(), ada, adas.ID, uuid.NullUUID{}, 10)
+	before, err := b.deliveries.List(t.Context(), ada, adas.ID, webhooks.DeliveryFilter{}, 10)
 	if err != nil || len(before.Deliveries) != 1 {
 		t.Fatalf("before the move: %+v, %v", before, err)
 	}
@@ -167,7 +167,7 @@ func TestAMovedEndpointTakesNothingOfTheFormerAccountAlong(t *testing.T) {
 	if again, err := b.managed.Apply(t.Context(), want); err != nil || again.ID != bobs.ID {
 		t.Errorf("applied again: %+v, %v", again, err)
 	}
-	if page, err := b.deliveries.List(t.Context(), bob, bobs.ID, uuid.NullUUID{}, 10); err != nil || len(page.Deliveries) != 0 {
+	if page, err := b.deliveries.List(t.Context(), bob, bobs.ID, webhooks.DeliveryFilter{}, 10); err != nil || len(page.Deliveries) != 0 {
 		t.Errorf("the next account sees %+v, %v", page, err)
 	}
 	if _, err := b.deliveries.Redeliver(t.Context(), bob, bobs.ID, before.Deliveries[0].ID); !errors.As(err, new(*webhooks.NotFoundError)) {

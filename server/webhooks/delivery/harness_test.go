@@ -221,7 +221,7 @@ func (b *bench) insert(t *testing.T, endpoint uuid.UUID, n int) {
 	check.NoError(t, err)
 	testkit.Exec(t, b.pool, `WITH made AS (
 			INSERT INTO webhook_events (id, kind, body) SELECT uuidv7(), $2, $3 FROM generate_series(1, $1::int) RETURNING id)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id) SELECT uuidv7(), id, $4 FROM made`,
+		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event) SELECT uuidv7(), id, $4, $2 FROM made`,
 		n, string(event.Kind), event.Body, endpoint)
 }
 

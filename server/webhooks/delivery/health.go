@@ -25,7 +25,7 @@ const (
 	reasonFailing = "no delivery succeeded for 5 days"
 )
 
-// healthRecorder keeps failing_since, last_status and last_success_at of endpoints, and disables endpoints that return 410
+// healthRecorder keeps failing_since, last_status, last_failure and last_success_at of endpoints, and disables endpoints that return 410
 // or fail for too long. It collects results and writes them once a second, at once after a 410.
 type healthRecorder struct {
 	queries *webhooksdb.Queries
@@ -44,6 +44,8 @@ type healthRecorder struct {
 type health struct {
 	ok     bool
 	status int
+	// failure is the class of the last failure; empty after a success.
+	failure string
 	// goneAt is the endpoint's updated_at that the latest 410 saw; zero without one.
 	goneAt time.Time
 }
@@ -63,7 +65,7 @@ func (h *healthRecorder) record(batch []completion) {
 		if !r.attempted {
 			continue
 		}
-		seen := health{ok: r.Delivered(), status: r.Status}
+		seen := health{ok: r.Delivered(), status: r.Status, failure: r.Failure}
 		if r.Status == http.StatusGone {
 			seen.goneAt = r.row.UpdatedAt
 			select {
@@ -78,7 +80,7 @@ func (h *healthRecorder) record(batch []completion) {
 // then returns what two reports say together.
 func (h health) then(later health) health {
 	if h.ok && !later.ok {
-		later.ok, later.status = true, h.status
+		later.ok, later.status, later.failure = true, h.status, h.failure
 	}
 	if h.goneAt.After(later.goneAt) {
 		later.goneAt = h.goneAt
@@ -145,6 +147,7 @@ func (h *healthRecorder) writeOnce(ctx context.Context, results map[uuid.UUID]he
 		arg.Ids = append(arg.Ids, endpoint)
 		arg.Oks = append(arg.Oks, seen.ok)
 		arg.Statuses = append(arg.Statuses, int32(seen.status))
+		arg.Failures = append(arg.Failures, seen.failure)
 		arg.Seen = append(arg.Seen, seen.goneAt)
 	}
 	statement, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.timeout)

@@ -149,9 +149,13 @@ func TestHealthKeepsASuccessWhileTheEndpointIsLocked(t *testing.T) {
 	write(send.Result{Status: 200})
 	testkit.Release(t, tx)
 	write(send.Result{Status: 500, Failure: "status"})
-	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200")
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since IS NULL AND last_success_at IS NOT NULL AND last_status = 200 AND last_failure = ''")
 	write(send.Result{Status: 500, Failure: "status"})
-	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500")
+	b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE failing_since > now() - interval '1 hour' AND last_status = 500 AND last_failure = 'status'")
+	for _, failure := range []string{"timeout", "dns"} { // a failure without a response that follows another
+		write(send.Result{Failure: failure})
+		b.until(t, 1, "SELECT count(*) FROM webhook_endpoints WHERE last_status IS NULL AND last_failure = $1", failure)
+	}
 }
 
 // TestEndpointWhoseHealthCannotBeSavedCostsNoOther makes PostgreSQL refuse each update of one endpoint.

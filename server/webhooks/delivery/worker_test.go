@@ -142,8 +142,8 @@ func TestDeletedOrSuspendedEndpointGetsNothing(t *testing.T) {
 	}
 	b.happen(t, 2)
 	// One more as if its event had been written while the endpoint was being deleted.
-	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id)
-		SELECT gen_random_uuid(), id, gen_random_uuid() FROM webhook_events LIMIT 1`)
+	testkit.Exec(t, b.pool, `INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
+		SELECT gen_random_uuid(), id, gen_random_uuid(), kind FROM webhook_events LIMIT 1`)
 	testkit.Run(t, b.worker(t, r).Run)
 	b.until(t, 0, inState, "pending")
 	if n := len(r.Arrived); n != 0 {

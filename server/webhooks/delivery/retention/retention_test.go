@@ -60,7 +60,7 @@ func (b *bench) insert(t *testing.T, at time.Time, state string) {
 	t.Helper()
 	id := minIDAt(at)
 	testkit.Exec(t, b.pool, "INSERT INTO webhook_events (id, kind, body) VALUES ($1, 'mock_attempt.scored', '{}')", id)
-	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, state) VALUES ($1, $1, gen_random_uuid(), $2)", id, state)
+	testkit.Exec(t, b.pool, "INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, state) VALUES ($1, $1, gen_random_uuid(), 'mock_attempt.scored', $2)", id, state)
 	testkit.Exec(t, b.pool, "INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms) VALUES ($1, 1, $2, 1)", id, at)
 }
 

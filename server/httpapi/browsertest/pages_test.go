@@ -47,7 +47,7 @@ func TestEachPageIsAccessible(t *testing.T) {
 		{"key-create", "/console/keys", "ci", func(w *window) { w.open("Create key", ""); w.see("At most 200 characters") }},
 		{"key-revoke", "/console/keys", "ci", func(w *window) { w.open("Revoke", "ci"); w.see("Type the prefix") }},
 		{"usage", "/console/usage", "By day, newest first", nil},
-		{"webhooks", "/console/webhooks", "Endpoint", nil},
+		{"webhooks", "/console/webhooks", "/hooks", nil},
 		{"webhook", "/console/webhooks/" + hook, "webhook.test", func(w *window) { w.clickIn("button", "Open", "webhook.test"); w.see("of 6") }},
 		{"webhook-recover", "/console/webhooks/" + hook, "webhook.test", func(w *window) { w.open("Recover since", ""); w.see("will be sent.") }},
 		{"webhook-settings", "/console/webhooks/" + hook + "?tab=settings", "Save changes", nil},

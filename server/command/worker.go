@@ -16,7 +16,6 @@ import (
 	"examprep.dev/server/redisurl"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery"
-	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // workerFlags are the settings of a worker.
@@ -78,7 +77,7 @@ func runWorker(ctx context.Context, p *process, flags *workerFlags) error {
 	}
 	defer func() { _ = redisClient.Close() }()
 	worker, err := delivery.New(delivery.Config{
-		Prefix: p.installation.RedisPrefix(), Allowed: send.Ranges{Declared: allowed}, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
+		Prefix: p.installation.RedisPrefix(), Allowed: delivery.Ranges{Declared: allowed}, CAPEM: authorities, Registerer: p.registry, Logger: p.logger,
 		Retention: flags.retention, Tracer: p.tracing.Tracer(), StatementTimeout: flags.program.StoreTimeout,
 		Timeout: flags.program.ReceiverTimeout, LeaseGrace: flags.program.ReceiverTimeout,
 	}, p.pool, redisClient, keyring)

@@ -19,7 +19,6 @@ import (
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery"
-	"examprep.dev/server/webhooks/delivery/send"
 )
 
 func TestADeveloperManagesWebhooks(t *testing.T) {
@@ -187,7 +186,7 @@ func (c *console) receive(status int) *testkit.Receiver {
 	receiver.Status.Store(int32(status))
 	client, prefix := testkit.Redis(c.test)
 	worker, err := delivery.New(delivery.Config{
-		Prefix: prefix, Allowed: send.Ranges{Declared: loopback}, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
+		Prefix: prefix, Allowed: delivery.Ranges{Declared: loopback}, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 50 * time.Millisecond, CAPEM: receiver.CAPEM(),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience,
 	}, c.Pool, client, c.keyring)
 	check.NoError(c.test, err)

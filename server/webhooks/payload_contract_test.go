@@ -25,7 +25,6 @@ import (
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery"
-	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // TestDeliveriesAreWhatTheContractPromises causes each kind of event by the code that records it, and compares the
@@ -91,7 +90,7 @@ func work(t *testing.T, pool *pgxpool.Pool, keyring *webhooks.Keyring, receiver 
 	t.Helper()
 	client, prefix := testkit.Redis(t)
 	worker, err := delivery.New(delivery.Config{
-		Prefix: prefix, Allowed: send.Ranges{Declared: allowed}, SweepInterval: 50 * time.Millisecond,
+		Prefix: prefix, Allowed: delivery.Ranges{Declared: allowed}, SweepInterval: 50 * time.Millisecond,
 		CAPEM: receiver.CAPEM(), Timeout: testkit.Patience, LeaseGrace: testkit.Patience,
 		StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 	}, pool, client, keyring)

@@ -26,7 +26,6 @@ import (
 	"examprep.dev/server/usage"
 	"examprep.dev/server/webhooks"
 	"examprep.dev/server/webhooks/delivery"
-	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // stage is an installation with a receiver of webhooks, a provider to sign in at, and a browser. Webhooks may have loopback
@@ -78,7 +77,7 @@ func newStage(t *testing.T) *stage {
 	s.meter = usage.NewMeter(s.Pool, usage.MeterConfig{Interval: time.Hour})
 	counted.Store(s.meter)
 	worker, err := delivery.New(delivery.Config{
-		Prefix: prefix, Allowed: send.Ranges{Declared: loopback, Registered: loopback}, CAPEM: s.receiver.CAPEM(),
+		Prefix: prefix, Allowed: delivery.Ranges{Declared: loopback, Registered: loopback}, CAPEM: s.receiver.CAPEM(),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetentionTimeout: testkit.Patience, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, len(delivery.RetryDelays())),
 		SweepInterval: 50 * time.Millisecond,

@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +19,6 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
-	"examprep.dev/server/webhooks/delivery/send"
 )
 
 // maxAttempts is the first attempt and its retries.
@@ -80,7 +78,7 @@ func (b *bench) config(t testing.TB, receivers ...*testkit.Receiver) Config {
 		authorities.Write(r.CAPEM())
 	}
 	return Config{
-		Prefix: b.prefix, Allowed: send.Ranges{Declared: loopback, Registered: loopback}, CAPEM: []byte(authorities.String()),
+		Prefix: b.prefix, Allowed: Ranges{Declared: loopback, Registered: loopback}, CAPEM: []byte(authorities.String()),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetentionTimeout: testkit.Patience, RetryDelays: delaysFrom(time.Millisecond), SweepInterval: 50 * time.Millisecond,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),

@@ -56,7 +56,7 @@ func workUntilKilled() {
 	ring, err := webhooks.ParseKeyring(testKeys)
 	fail(err)
 	cfg := Config{
-		Prefix: os.Getenv(workerPrefix), Allowed: send.Ranges{Declared: loopback}, CAPEM: []byte(os.Getenv(workerCA)),
+		Prefix: os.Getenv(workerPrefix), Allowed: Ranges{Declared: loopback}, CAPEM: []byte(os.Getenv(workerCA)),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 	}
 	if text := os.Getenv(workerPace); text != "" {

@@ -27,12 +27,15 @@ const (
 	leaseGrace = 10 * time.Second
 )
 
+// Ranges are ranges outside the public internet that webhooks may reach.
+type Ranges = send.Ranges
+
 // Config holds a worker's settings; zero values take the defaults.
 type Config struct {
 	// Prefix begins every Redis name.
 	Prefix string
 	// Allowed are ranges outside the public internet that endpoints may name.
-	Allowed send.Ranges
+	Allowed Ranges
 	// CAPEM holds certificate authorities that are trusted in addition to the system's.
 	CAPEM []byte
 	// Concurrency is how many attempts may be in flight (1024).

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -26,7 +27,7 @@ func TestAPageOfAnotherOriginChangesNothing(t *testing.T) {
 	s := newStage(t)
 	ada := s.signedIn("Ada")
 	const keys = "/v1/developer/keys"
-	for name, script := range map[string]string{
+	for _, script := range map[string]string{
 		"fetch without CORS": `fetch('%s', {method: 'POST', mode: 'no-cors', credentials: 'include', body: '{"name":"evil"}'}).then(() => document.title = 'sent')`,
 		"fetch with CORS":    `fetch('%s', {method: 'POST', credentials: 'include', headers: {'Content-Type': 'application/json'}, body: '{"name":"evil"}'}).finally(() => document.title = 'sent').catch(() => {})`,
 		"beacon":             `navigator.sendBeacon('%s', '{"name":"evil"}'); document.title = 'sent'`,
@@ -35,7 +36,6 @@ func TestAPageOfAnotherOriginChangesNothing(t *testing.T) {
 		w.expect("") // complaints about refused requests
 		w.visit(s.evilPage("<script>" + fmt.Sprintf(script, s.origin+keys) + "</script>"))
 		evaluate[bool](w, inPage(`document.title === 'sent'`))
-		t.Logf("%s: sent", name)
 	}
 	form := ada.tab()
 	form.expect("")
@@ -50,16 +50,13 @@ func TestTheConsoleShowsInNoFrame(t *testing.T) {
 	s := newStage(t)
 	ada := s.signedIn("Ada")
 	w := ada.tab()
-	w.expect("frame")
 	w.visit(s.evilPage(`<iframe src="` + s.origin + `/console/keys" onload="document.title = 'loaded'"></iframe>`))
 	evaluate[bool](w, inPage(`document.title === 'loaded'`))
 	if n := evaluate[int](w, `frames[0].length`); n != 0 {
 		t.Errorf("the frame has %d frames", n)
 	}
 	evaluate[bool](w, inPage(`(() => { try { return frames[0].document === null } catch (e) { return e.name === 'SecurityError' } })()`))
-	if !w.complained("frame-ancestors") {
-		t.Error("the browser shows the console in a frame of another origin")
-	}
+	testkit.Eventually(t, "the browser refuses to show the console in a frame", func() bool { return w.complainedElsewhere("frame-ancestors") })
 }
 
 // TestAWindowOfAnotherOriginHasNoHoldOnTheConsole: the opener cannot move, read or reach the console by messages.

@@ -51,6 +51,8 @@ type window struct {
 
 	mu         sync.Mutex
 	complaints []string
+	// elsewhere are complaints about pages of other origins, which do not fail the test.
+	elsewhere []string
 	// expected are parts of complaints that the test causes.
 	expected []string
 }
@@ -98,11 +100,11 @@ func (w *window) tab() *window {
 // expect allows complaints with a part, such as the network's line for a status that the test causes.
 func (w *window) expect(part string) { w.expected = append(w.expected, part) }
 
-// complained reports whether the browser complained with a part.
-func (w *window) complained(part string) bool {
+// complainedElsewhere reports whether the browser complained with a part about a page of another origin.
+func (w *window) complainedElsewhere(part string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.complaints, func(complaint string) bool { return strings.Contains(complaint, part) })
+	return slices.ContainsFunc(w.elsewhere, func(complaint string) bool { return strings.Contains(complaint, part) })
 }
 
 func (w *window) listen(event any) {
@@ -120,18 +122,23 @@ func (w *window) listen(event any) {
 			}
 		}
 	case *log.EventEntryAdded:
-		if e.Entry.URL != "" && !strings.HasPrefix(e.Entry.URL, w.origin) {
-			break // the provider's
+		if e.Entry.Level != log.EntryLevelError && e.Entry.Level != log.EntryLevelWarning {
+			break
 		}
-		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
-			complaint = e.Entry.Text + " " + e.Entry.URL
+		if complaint = e.Entry.Text + " " + e.Entry.URL; e.Entry.URL != "" && !strings.HasPrefix(e.Entry.URL, w.origin) {
+			w.keep(&w.elsewhere, complaint)
+			return
 		}
 	}
 	if complaint != "" {
-		w.mu.Lock()
-		w.complaints = append(w.complaints, complaint)
-		w.mu.Unlock()
+		w.keep(&w.complaints, complaint)
 	}
+}
+
+func (w *window) keep(list *[]string, complaint string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	*list = append(*list, complaint)
 }
 
 // evaluate returns the value of an expression, or of its promise. A page that is left meanwhile is evaluated again.

@@ -166,7 +166,7 @@ var errNotLoopback = errors.New("the tests connect to loopback alone")
 // newLookout watches a sender that asks zone for names and may go to allowed.
 func newLookout(t testing.TB, z *zone, allowed []netip.Prefix, authority []byte) *lookout {
 	t.Helper()
-	s, err := New(allowed, authority, testkit.Patience, time.Now)
+	s, err := New(Ranges{Declared: allowed}, authority, testkit.Patience, time.Now)
 	check.NoError(t, err)
 	l := &lookout{Sender: s}
 	s.declared.dialer.Resolver = z.resolver()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,7 +28,7 @@ func run(ctx context.Context, args []string) error {
 		"check":  checkTypes,
 	}
 	if len(args) != 1 || !slices.Contains([]string{"vendor", "check"}, args[0]) {
-		return fmt.Errorf("usage: console vendor | console check")
+		return errors.New("usage: console vendor | console check")
 	}
 	root, err := state.ProjectRoot()
 	if err != nil {

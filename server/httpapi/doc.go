@@ -49,7 +49,6 @@
 //	docs_test.go           the reference page and the examples of the docs
 //	usage_test.go          usage of keys; overview_test.go has the overview of an account
 //	console_pages_test.go  the console's document and files, and the pages that a sign-in leads to
-//	usage_test.go          usage of keys
 //	middleware_test.go     middlewares; gatespan_test.go has traces
 //	gate_*_test.go         the API without PostgreSQL or Redis
 //	signin_*_test.go, session*_test.go, developer*_test.go, keys_test.go, webhooks_test.go, deliveries_test.go,

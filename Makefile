@@ -188,6 +188,10 @@ ifeq ($(origin PKG),file)
 	@$(FIRING) -run '^TestAlertOf' ./firing
 endif
 
+.PHONY: browser
+browser: deps ## Test the console in Chromium, on the API, the worker, the stores and a sign-in provider (RUN)
+	@HTTPAPI_TEST_BROWSER=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./server/httpapi/browsertest
+
 .PHONY: memory
 memory: deps ## Load and attack an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
 	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^Test(APIPodStaysWithinTheChartsMemory|OneKeyHarmsNobody)$$' ./server/command

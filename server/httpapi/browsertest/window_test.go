@@ -22,9 +22,15 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
+// browserVariable is set by make browser.
+const browserVariable = "HTTPAPI_TEST_BROWSER"
+
 // startChromium starts a browser that reaches this machine only. It ends with the test.
 func startChromium(t *testing.T) context.Context {
 	t.Helper()
+	if os.Getenv(browserVariable) == "" {
+		t.Skip("make browser runs the tests in a browser")
+	}
 	path, err := exec.LookPath("chromium")
 	if err != nil && os.Getenv("CI") == "true" {
 		t.Fatal("there is no chromium: run make deps")

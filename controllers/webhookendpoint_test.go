@@ -42,7 +42,7 @@ func (in *installation) deliver(r *testkit.Receiver) {
 	in.t.Helper()
 	redis, prefix := testkit.Redis(in.t)
 	worker, err := delivery.New(delivery.Config{
-		Prefix: prefix, AllowedRanges: loopback(), RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
+		Prefix: prefix, Allowed: delivery.Ranges{Declared: loopback()}, RetryDelays: slices.Repeat([]time.Duration{time.Millisecond}, 5), SweepInterval: 20 * time.Millisecond,
 		CAPEM: r.CAPEM(), Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience,
 	}, in.pool, redis, testKeyring(in.t))
 	check.NoError(in.t, err)

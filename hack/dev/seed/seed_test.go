@@ -76,7 +76,7 @@ func (i *installation) startWorker() {
 	i.t.Helper()
 	client, prefix := testkit.Redis(i.t)
 	worker, err := delivery.New(delivery.Config{
-		Prefix: prefix, AllowedRanges: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, CAPEM: i.receiver.CAPEM(),
+		Prefix: prefix, Allowed: delivery.Ranges{Declared: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, CAPEM: i.receiver.CAPEM(),
 		Timeout: testkit.Patience, LeaseGrace: testkit.Patience, StatementTimeout: testkit.Patience, SweepTimeout: testkit.Patience,
 		RetentionTimeout: testkit.Patience,
 	}, testkit.Open(i.t, i.Pool.Config().ConnString(), delivery.SessionSettings()), client, apitest.Keyring(i.t))

@@ -75,7 +75,10 @@ func (s *stack) openConsole(ctx context.Context) (c *consoleData, err error) {
 	if _, err := program.run(ctx, "accounts", "add", account, "--subject", c.issuer+"#"+consoleSubject); err != nil {
 		return nil, err
 	}
-	return c, c.fill(ctx)
+	if err := c.fill(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // serve starts the sign-in provider in this process, and an API pod that sends browsers there.
@@ -165,9 +168,10 @@ type statement struct {
 func consoleRows(endpoint string) []statement {
 	const partitions = `
 		SELECT webhook_add_partition(kind, week, week + interval '7 days')
-		FROM unnest(ARRAY['events', 'deliveries', 'attempts']) kind, generate_series(1, $1::int / 7 + 1) n,
+		FROM unnest(ARRAY['events', 'deliveries', 'attempts']) kind, generate_series(1, $1::int / 7 + 1) AS n,
 		     LATERAL (SELECT to_timestamp((extract(epoch FROM now())::bigint / 604800 - n) * 604800) AS week) w`
-	const records = `
+	const records = //nolint:unqueryvet // a record has the columns of its pattern, whatever they are
+	`
 		INSERT INTO audit_log
 		SELECT made.* FROM (SELECT a FROM audit_log a WHERE account_id IS NOT NULL ORDER BY id DESC LIMIT 1) pattern,
 		     generate_series(1, $1::int) n,
@@ -177,8 +181,8 @@ func consoleRows(endpoint string) []statement {
 		     jsonb_populate_record(pattern.a, jsonb_build_object('id', i.id, 'at', at,
 		         'action', CASE n % 3 WHEN 0 THEN 'key.create' WHEN 1 THEN 'key.revoke' ELSE 'session.begin' END)) made`
 	const usage = `
-		INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
-		SELECT k.id, current_date - n, k.account_id, 1000 + n, n, now() - n * interval '1 day'
+		INSERT INTO key_usage (key_id, day, account_id, rate_limited, requests, last_used_at)
+		SELECT k.id, current_date - n, k.account_id, n, 1000 + n, now() - n * interval '1 day'
 		FROM api_keys k, generate_series(1, $1::int) n`
 	return []statement{
 		{partitions, []any{consoleDays}},

@@ -40,8 +40,8 @@ func (w written) write(t *testing.T, b *bench, account, endpoint uuid.UUID) {
 	testkit.Exec(t, b.pool, `WITH rows AS (
 			SELECT unnest($1::uuid[]) AS id, unnest($2::text[]) AS kind, unnest($3::text[]) AS state, unnest($4::timestamptz[]) AS at
 		), events AS (INSERT INTO webhook_events (id, kind, account_id, body) SELECT id, kind, $5, '{}' FROM rows)
-		INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, state, created_at, finished_at)
-		SELECT id, id, $6, kind, state, at, CASE WHEN state <> 'pending' THEN at END FROM rows`,
+		INSERT INTO webhook_deliveries (id, endpoint_id, event_id, event, state, created_at, finished_at)
+		SELECT id, $6, id, kind, state, at, CASE WHEN state <> 'pending' THEN at END FROM rows`,
 		ids, kinds, states, created, account, endpoint)
 }
 

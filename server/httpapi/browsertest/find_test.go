@@ -118,25 +118,6 @@ func (w *window) fill(label, text string) {
 	w.insert(text)
 }
 
-// choose chooses an option of a list by its text.
-func (w *window) choose(label, option string) {
-	w.t.Helper()
-	w.chooseIn(label, option, "")
-}
-
-func (w *window) chooseIn(label, option, within string) {
-	w.t.Helper()
-	w.find("field", label, within)
-	evaluate[bool](w, inPage(`(() => {
-		const list = find('field', %s, %s), chosen = [...list.options].find(o => o.text.startsWith(%s));
-		if (!chosen) return false;
-		list.value = chosen.value;
-		list.dispatchEvent(new Event('input', {bubbles: true}));
-		list.dispatchEvent(new Event('change', {bubbles: true}));
-		return true;
-	})()`, label, within, option))
-}
-
 // tick sets a box or a choice by clicking on it, unless it is set.
 func (w *window) tick(label string) {
 	w.t.Helper()
@@ -161,5 +142,7 @@ func (w *window) missThing(role, name string) {
 // doubleClick clicks twice, as fast as a person who is not sure.
 func (w *window) doubleClick(at point) {
 	w.t.Helper()
-	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.MouseClickXY(at.X, at.Y), chromedp.MouseClickXY(at.X, at.Y)))
+	for range 2 {
+		check.NoError(w.t, chromedp.Do(w.ctx, chromedp.MouseClickXY(at.X, at.Y)))
+	}
 }

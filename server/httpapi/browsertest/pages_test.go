@@ -26,8 +26,10 @@ type look struct {
 
 func looks() []look {
 	return []look{
-		{"1440-light", 1440, 900, "light"}, {"1440-dark", 1440, 900, "dark"},
-		{"360-light", 360, 780, "light"}, {"360-dark", 360, 780, "dark"},
+		{"1440-light", 1440, 900, "light"},
+		{"1440-dark", 1440, 900, "dark"},
+		{"360-light", 360, 780, "light"},
+		{"360-dark", 360, 780, "dark"},
 	}
 }
 

@@ -170,8 +170,8 @@ func consoleRows(endpoint string) []statement {
 		SELECT webhook_add_partition(kind, week, week + interval '7 days')
 		FROM unnest(ARRAY['events', 'deliveries', 'attempts']) kind, generate_series(1, $1::int / 7 + 1) AS n,
 		     LATERAL (SELECT to_timestamp((extract(epoch FROM now())::bigint / 604800 - n) * 604800) AS week) w`
-	const records = //nolint:unqueryvet // a record has the columns of its pattern, whatever they are
-	`
+	//nolint:unqueryvet // a record has the columns of its pattern, whatever they are
+	const records = `
 		INSERT INTO audit_log
 		SELECT made.* FROM (SELECT a FROM audit_log a WHERE account_id IS NOT NULL ORDER BY id DESC LIMIT 1) pattern,
 		     generate_series(1, $1::int) n,

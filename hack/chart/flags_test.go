@@ -15,7 +15,7 @@ func everySetting() []string {
 	return []string{
 		"--set", "pprof=true,webhooks.allowCIDRs={10.0.0.0/8},api.maxConnectionsPerAddress=100",
 		"--set", "api.familyMaxConns=7,api.cacheMiB=64,api.keyDirectoryMiB=64,api.compressedMiB=16,api.bodyMiB=32,api.maxConnections=1000",
-		"--set", "oidc.issuer=https://login.example.com,oidc.clientID=a,oidc.redirectURL=https://a,oidc.clientSecret.secretName=a",
+		"--set", "oidc.issuer=https://login.example.com,oidc.clientID=a,oidc.redirectURL=https://a,oidc.clientSecret.secretName=a,oidc.contact=a",
 		"--set", "operator.restrictWebhookAccounts=true,operator.restrictAdoption=true,operator.trustedVerifiers.secretName=a",
 		"--set", "test.apiKey.secretName=a",
 	}

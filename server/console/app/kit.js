@@ -7,7 +7,7 @@ export { ErrorPanel, Loaded } from './error-panel.js';
 export { ActionButton, Field, Problem, useAction } from './form.js';
 export { html, render, useEffect, useState } from './html.js';
 export { PageHead } from './page.js';
-export { refresh, startOver, usePages, useQueries, useQuery } from './query.js';
+export { forget, refresh, startOver, usePages, useQueries, useQuery } from './query.js';
 export { go, startRouter, usePlace, withParams } from './router.js';
 export { accountName, canDevelop, isOwner, isPersonal, session, setSession } from './session.js';
 export { Skeleton, Table, useWide } from './table.js';

@@ -61,6 +61,15 @@ export function refresh(...beginnings) {
   }
 }
 
+/** Forgets the paths that begin so, as those of a thing that was deleted; a page that still shows one reads it no more. @param {string} beginning */
+export function forget(beginning) {
+  for (const [path, entry] of entries) {
+    if (!path.startsWith(beginning)) continue;
+    clearTimeout(entry.timer);
+    entries.delete(path);
+  }
+}
+
 /** Forgets all data, as those of another account, and reads again the shown paths. @param {Session} session the new one */
 export function startOver(session) {
   for (const entry of entries.values()) delete entry.data;

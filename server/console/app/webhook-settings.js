@@ -1,4 +1,4 @@
-import { ActionButton, ConfirmDialog, LongUrl, Problem, Time, call, canDevelop, go, html, refresh, say, t, useAction, useState } from './kit.js';
+import { ActionButton, ConfirmDialog, LongUrl, Problem, Time, call, canDevelop, forget, go, html, refresh, say, t, useAction, useState } from './kit.js';
 import { showSigningSecret } from './webhook-create-dialog.js';
 import { WebhookForm } from './webhook-form.js';
 
@@ -31,11 +31,16 @@ function Confirm({ endpoint, what, onClose }) {
   const url = endpoint.url;
   const change = (/** @type {string} */ status) => call('PATCH', path, { status });
   const rotate = async () => showSigningSecret((await call('POST', `${path}/rotate-secret`)).secret, t.secretRotated, t.secretRotatedLead, say(t.isRotated, { url }));
+  const remove = async () => {
+    await call('DELETE', path);
+    forget(path);
+    go('/console/webhooks');
+  };
   const acts = {
     rotate: { texts: t.rotateSecret, run: rotate },
     disable: { texts: t.disable, danger: true, run: () => change('disabled') },
     enable: { texts: t.enable, run: () => change('enabled') },
-    remove: { texts: t.remove, danger: true, run: () => call('DELETE', path).then(() => go('/console/webhooks')) },
+    remove: { texts: t.remove, danger: true, run: remove },
   };
   const act = acts[/** @type {keyof typeof acts} */ (what)];
   return html`<${ConfirmDialog} ...${act} values=${{ url }} run=${() => act.run().finally(() => refresh('webhooks', 'overview'))} onClose=${onClose} />`;

@@ -12,7 +12,7 @@ import (
 // finder finds the first thing of a role and a name, as assistive software has them. An open dialog hides the page behind it. A
 // name matches from its beginning.
 const finder = `
-const area = [...document.querySelectorAll('dialog')].filter(d => d.open && d.matches(':modal')).pop() ?? document;
+const area = () => [...document.querySelectorAll('dialog')].filter(d => d.open && d.matches(':modal')).pop() ?? document;
 const selectors = {
 	button: 'button, summary, [role=button]', link: 'a[href]', field: 'input, textarea, select', heading: 'h1, h2, h3',
 	row: 'tr, li, article', tab: '[role=tab]',
@@ -23,8 +23,8 @@ const labelOf = e => e.getAttribute('aria-label') ??
 const nameOf = e => (labelOf(e) ?? '').replace(/\s+/g, ' ').trim();
 const shows = e => e.checkVisibility({visibilityProperty: true});
 const find = (role, name, within) => {
-	let areas = [area];
-	if (within) areas = [...area.querySelectorAll(selectors.row)].filter(e => shows(e) && e.innerText.includes(within));
+	let areas = [area()];
+	if (within) areas = [...area().querySelectorAll(selectors.row)].filter(e => shows(e) && e.innerText.includes(within));
 	for (const a of areas)
 		for (const e of a.querySelectorAll(selectors[role]))
 			if (shows(e) && nameOf(e).startsWith(name)) return e;
@@ -107,7 +107,7 @@ func (w *window) clickIn(role, name, within string) {
 func (w *window) open(name, within string) {
 	w.t.Helper()
 	w.clickIn("button", name, within)
-	evaluate[bool](w, inPage(`area !== document`))
+	evaluate[bool](w, inPage(`area() !== document`))
 }
 
 // fill replaces the text of a field.
@@ -130,7 +130,7 @@ func (w *window) tick(label string) {
 // value returns the text of the first element of a CSS selector, once it has one.
 func (w *window) value(selector string) string {
 	w.t.Helper()
-	return evaluate[string](w, inPage(`(e => e && (e.value ?? e.innerText).trim())(area.querySelector(%s))`, selector))
+	return evaluate[string](w, inPage(`(e => e && (e.value ?? e.innerText).trim())(area().querySelector(%s))`, selector))
 }
 
 // missThing waits until there is no thing of a role and a name.

@@ -37,7 +37,7 @@ func (w *window) enter(role, name string) {
 func (w *window) enterDialog(name string) {
 	w.t.Helper()
 	w.enter("button", name)
-	evaluate[bool](w, inPage(`area !== document`))
+	evaluate[bool](w, inPage(`area() !== document`))
 }
 
 func TestTheKeyboardAloneCreatesAndRevokesAKey(t *testing.T) {

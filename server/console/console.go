@@ -39,16 +39,24 @@ type File struct {
 	MediaType string
 }
 
-// Load returns the console of this build. The document tells its scripts contact, a text for persons who cannot sign in.
-func Load(contact string) (*App, error) {
+// Settings are what the document tells its scripts, so that a page is whole before the first response.
+type Settings struct {
+	// Environment is production or sandbox.
+	Environment string
+	// Contact is a text for persons who cannot sign in.
+	Contact string
+}
+
+// Load returns the console of this build.
+func Load(settings Settings) (*App, error) {
 	folder, err := fs.Sub(embedded, "app")
 	if err != nil {
 		return nil, fmt.Errorf("open the console's folder: %w", err)
 	}
-	return load(folder, contact)
+	return load(folder, settings)
 }
 
-func load(folder fs.FS, contact string) (*App, error) {
+func load(folder fs.FS, settings Settings) (*App, error) {
 	sum, files := sha256.New(), map[string]File{}
 	var modules []string
 	err := fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -74,7 +82,7 @@ func load(folder fs.FS, contact string) (*App, error) {
 	for name, file := range files {
 		app.Files[base+name] = file
 	}
-	app.Document, err = document(base, contact, modules)
+	app.Document, err = document(base, settings, modules)
 	return app, err
 }
 
@@ -97,6 +105,7 @@ const page = `<!DOCTYPE html>
 <meta charset="utf-8">
 <title>Developer console</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="environment" content="{{.Environment}}">
 <meta name="sign-in-contact" content="{{.Contact}}">
 <link rel="icon" href="{{.Base}}favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="{{.Base}}console.css">
@@ -111,16 +120,17 @@ const page = `<!DOCTYPE html>
 `
 
 // document returns the HTML document. base is the path of its files.
-func document(base, contact string, modules []string) ([]byte, error) {
+func document(base string, settings Settings, modules []string) ([]byte, error) {
 	parsed, err := template.New("page").Parse(page)
 	if err != nil {
 		return nil, fmt.Errorf("parse the console's document: %w", err)
 	}
 	var text bytes.Buffer
 	err = parsed.Execute(&text, struct {
-		Base, Contact string
-		Modules       []string
-	}{base, contact, modules})
+		Settings
+		Base    string
+		Modules []string
+	}{settings, base, modules})
 	if err != nil {
 		return nil, fmt.Errorf("write the console's document: %w", err)
 	}

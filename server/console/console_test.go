@@ -22,7 +22,7 @@ func baseOf(t *testing.T, app *App) string {
 
 func TestDocumentNamesFilesOfItsBuild(t *testing.T) {
 	t.Parallel()
-	app, err := Load("support@example.org")
+	app, err := Load(Settings{Environment: "sandbox", Contact: "support@example.org"})
 	check.NoError(t, err)
 	document := string(app.Document)
 	named := regexp.MustCompile(`(?:href|src)="(/console/[^"]*)"`).FindAllStringSubmatch(document, -1)
@@ -45,7 +45,7 @@ func TestDocumentNamesFilesOfItsBuild(t *testing.T) {
 	}
 	for _, part := range []string{
 		`<!DOCTYPE html>`, `<html lang="en">`, `<meta name="viewport"`, `<div id="app"></div>`, `<noscript>`,
-		`<meta name="sign-in-contact" content="support@example.org">`,
+		`<meta name="environment" content="sandbox">`, `<meta name="sign-in-contact" content="support@example.org">`,
 		`<link rel="modulepreload" href="` + base + `vendor/preact.js">`,
 		`<script type="module" src="` + base + `main.js"></script>`,
 	} {
@@ -57,7 +57,7 @@ func TestDocumentNamesFilesOfItsBuild(t *testing.T) {
 
 func TestContactIsEscaped(t *testing.T) {
 	t.Parallel()
-	app, err := Load(`"><script>alert(1)</script>`)
+	app, err := Load(Settings{Contact: `"><script>alert(1)</script>`})
 	check.NoError(t, err)
 	if strings.Contains(string(app.Document), "<script>alert") {
 		t.Errorf("the contact is part of the page:\n%s", app.Document)
@@ -66,7 +66,7 @@ func TestContactIsEscaped(t *testing.T) {
 
 func TestFilesAreEmbeddedWithTheirMediaTypes(t *testing.T) {
 	t.Parallel()
-	app, err := Load("")
+	app, err := Load(Settings{})
 	check.NoError(t, err)
 	base := baseOf(t, app)
 	for name, want := range map[string]string{
@@ -93,7 +93,7 @@ func TestHashIsOfAllFiles(t *testing.T) {
 	files := fstest.MapFS{"main.js": {Data: []byte("1")}, "vendor/x.js": {Data: []byte("2")}}
 	hash := func() string {
 		t.Helper()
-		app, err := load(files, "")
+		app, err := load(files, Settings{})
 		check.NoError(t, err)
 		return baseOf(t, app)
 	}

@@ -3,7 +3,7 @@ import { ActivityPage } from './activity-page.js';
 import { actFor, whenAccountChanged } from './api.js';
 import { Invitations, NoAccountPage } from './invitations.js';
 import { KeysPage } from './keys-page.js';
-import { ErrorPanel, PageHead, Toasts, accountName, html, render, say, setSession, startRouter, t, useEffect, usePlace, useQuery, useState } from './kit.js';
+import { ErrorPanel, PageHead, Toasts, accountName, html, render, say, setSession, setting, startRouter, t, useEffect, usePlace, useQuery, useState } from './kit.js';
 import { Navigation, SandboxStrip } from './navigation.js';
 import { OverviewPage } from './overview-page.js';
 import { RefusedPage } from './refused-page.js';
@@ -44,12 +44,13 @@ function Console() {
   const known = session.data?.account_id;
   const overview = useQuery(session.data && !known ? null : 'overview', { keep: true }).data;
   const accounts = useQuery('accounts', { keep: true }).data?.accounts ?? [];
-  const offers = useQuery('invitations', { keep: true }).data?.invitations ?? [];
-  return html`${overview?.environment === 'sandbox' && html`<${SandboxStrip} />`}
+  const invitations = useQuery('invitations', { keep: true });
+  const offers = invitations.data?.invitations ?? [];
+  return html`${setting('environment') === 'sandbox' && html`<${SandboxStrip} />`}
     <div class="frame"><a class="skip" href="#main">${t.skip}</a><${Navigation} overview=${overview} accounts=${accounts} />
     <main id="main" tabindex="-1"><${OtherAccount} />
       ${session.error && html`<${ErrorPanel} title=${t.sessionFailed} query=${session} />`}
-      ${session.data && !known ? html`<${NoAccountPage} offers=${offers} />` : html`<${Invitations} offers=${offers} /><${Page} path=${path} />`}
+      ${known || !session.data ? html`<${Invitations} offers=${offers} /><${Page} path=${path} />` : invitations.loading || html`<${NoAccountPage} offers=${offers} />`}
     </main></div><${Toasts} /><${SecretHost} />`;
 }
 

@@ -6,7 +6,7 @@ export { ActDialog, ConfirmDialog, Dialog } from './dialog.js';
 export { ErrorPanel, Loaded } from './error-panel.js';
 export { ActionButton, Field, Problem, useAction } from './form.js';
 export { html, render, useEffect, useState } from './html.js';
-export { PageHead } from './page.js';
+export { PageHead, setting } from './page.js';
 export { forget, refresh, startOver, usePages, useQueries, useQuery } from './query.js';
 export { go, startRouter, usePlace, withParams } from './router.js';
 export { accountName, canDevelop, isOwner, isPersonal, session, setSession } from './session.js';

@@ -1,5 +1,5 @@
 import { AccountSwitcher } from './account-switcher.js';
-import { Badge, PersonName, accountName, html, isPersonal, many, session, t, useEffect, usePlace, useState, useWide } from './kit.js';
+import { Badge, PersonName, accountName, html, isPersonal, many, session, setting, t, useEffect, usePlace, useState, useWide } from './kit.js';
 import { signOut } from './sign-out.js';
 
 const pages = [
@@ -42,7 +42,7 @@ export function Navigation({ overview, accounts }) {
   const [switching, setSwitching] = useState(false);
   useEffect(() => setMenu(false), [path, wide]);
   const lost = !!session() && !session()?.account_id; // the person has not chosen an account yet
-  const production = overview?.environment === 'production' && html`<span class="environment">${t.production}</span>`;
+  const production = setting('environment') === 'production' && html`<span class="environment">${t.production}</span>`;
   const inside = html`${!lost && html`<${AccountBox} accounts=${accounts} onSwitch=${() => setSwitching(true)} />
     <nav aria-label=${t.pages}><${Links} failing=${overview?.webhooks.failing.length ?? 0} /></nav>`}<${Foot} />`;
   const dialog = switching && html`<${AccountSwitcher} accounts=${accounts} onClose=${() => setSwitching(false)} />`;

@@ -3,6 +3,9 @@ import { usePlace } from './router.js';
 import { t } from './texts.js';
 import { plain } from './words.js';
 
+/** A setting of the installation, as the document has it. @param {string} name @returns {string} */
+export const setting = (name) => document.querySelector(`meta[name="${name}"]`)?.getAttribute('content') ?? '';
+
 /**
  * The head of a page: title, way up, and its most frequent action. After a navigation the title takes the focus.
  * @param {{ title: string, heading?: unknown, crumb?: unknown, long?: boolean, children?: unknown }} props

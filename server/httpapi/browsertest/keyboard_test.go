@@ -21,7 +21,7 @@ func (w *window) reach(role, name string) {
 			}
 			return
 		}
-		w.press(kb.Tab)
+		w.strike(kb.Tab)
 	}
 	w.t.Fatalf("%d times Tab never reach the %s %q: %s", most, role, name, w.text())
 }
@@ -30,7 +30,7 @@ func (w *window) reach(role, name string) {
 func (w *window) enter(role, name string) {
 	w.t.Helper()
 	w.reach(role, name)
-	w.press(kb.Enter)
+	w.strike(kb.Enter)
 }
 
 // enterDialog reaches a button that opens a dialog, and presses Enter.
@@ -49,11 +49,11 @@ func TestTheKeyboardAloneCreatesAndRevokesAKey(t *testing.T) {
 	ada.enterDialog("Create key")
 	ada.reach("field", "Name")
 	ada.insert("ci")
-	ada.press(kb.Enter)
+	ada.strike(kb.Enter)
 	key := ada.value("pre.code bdi")
 	ada.enter("button", "Copy key")
 	ada.see("Copied")
-	ada.press(kb.Escape)
+	ada.strike(kb.Escape)
 	ada.miss(key)
 	prefix := key[:keys.PrefixLength]
 	ada.enterDialog("Revoke " + prefix)
@@ -73,10 +73,10 @@ func TestTheKeyboardAloneRecoversAWebhook(t *testing.T) {
 	ada.enterDialog("Add endpoint")
 	ada.reach("field", "URL")
 	ada.insert(s.receiver.URL)
-	ada.press(kb.Enter)
+	ada.strike(kb.Enter)
 	ada.enter("button", "Copy secret")
 	ada.see("Copied")
-	ada.press(kb.Escape)
+	ada.strike(kb.Escape)
 	ada.enter("button", "Send test event")
 	ada.seeIn("webhook.test", "Failed")
 	s.receiver.Status.Store(http.StatusOK)

@@ -57,8 +57,6 @@ type window struct {
 
 	mu         sync.Mutex
 	complaints []string
-	// elsewhere are complaints about pages of other origins, which do not fail the test.
-	elsewhere []string
 	// expected are parts of complaints that the test causes.
 	expected []string
 }
@@ -106,13 +104,6 @@ func (w *window) tab() *window {
 // expect allows complaints with a part, such as the network's line for a status that the test causes.
 func (w *window) expect(part string) { w.expected = append(w.expected, part) }
 
-// complainedElsewhere reports whether the browser complained with a part about a page of another origin.
-func (w *window) complainedElsewhere(part string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.elsewhere, func(complaint string) bool { return strings.Contains(complaint, part) })
-}
-
 func (w *window) listen(event any) {
 	complaint := ""
 	switch e := event.(type) {
@@ -131,29 +122,26 @@ func (w *window) listen(event any) {
 		if e.Entry.Level != log.EntryLevelError && e.Entry.Level != log.EntryLevelWarning {
 			break
 		}
-		if complaint = e.Entry.Text + " " + e.Entry.URL; e.Entry.URL != "" && !strings.HasPrefix(e.Entry.URL, w.origin) {
-			w.keep(&w.elsewhere, complaint)
-			return
+		if e.Entry.URL == "" || strings.HasPrefix(e.Entry.URL, w.origin) { // pages of other origins may be complained about
+			complaint = e.Entry.Text + " " + e.Entry.URL
 		}
 	}
 	if complaint != "" {
-		w.keep(&w.complaints, complaint)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.complaints = append(w.complaints, complaint)
 	}
 }
 
-func (w *window) keep(list *[]string, complaint string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	*list = append(*list, complaint)
-}
-
-// evaluate returns the value of an expression, or of its promise. A page that is left meanwhile is evaluated again.
+// evaluate returns the value of an expression, or of its promise, with the rights of a person's click. A page that is left
+// meanwhile is evaluated again.
 func evaluate[V any](w *window, expression string) (value V) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, testkit.Patience)
 	defer cancel()
 	err := testkit.Await(ctx, "the value of "+expression, func(ctx context.Context) (err error) {
-		value, err = chromedp.Run(ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise))
+		value, err = chromedp.Run(ctx, chromedp.Evaluate[V](expression, chromedp.EvalAwaitPromise,
+			func(p *runtime.EvaluateParams) { p.UserGesture = new(true) }))
 		return err
 	})
 	if err != nil {
@@ -197,8 +185,8 @@ func (w *window) insert(text string) {
 	check.NoError(w.t, err)
 }
 
-// press presses a key, such as kb.Tab.
-func (w *window) press(key string, options ...chromedp.KeyOption) {
+// strike strikes a key, such as kb.Tab.
+func (w *window) strike(key string, options ...chromedp.KeyOption) {
 	w.t.Helper()
 	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.KeyEvent(key, options...)))
 }

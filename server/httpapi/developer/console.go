@@ -34,12 +34,14 @@ type consoleParts struct {
 }
 
 func newConsoleHandlers(deps Deps, compressor *codec.Compressor) *consoleHandlers {
-	load := sync.OnceValues(func() (*consoleParts, error) { return loadConsole(deps.SignInContact) })
+	load := sync.OnceValues(func() (*consoleParts, error) {
+		return loadConsole(console.Settings{Environment: deps.Environment, Contact: deps.SignInContact})
+	})
 	return &consoleHandlers{load, deps.Sessions, compressor}
 }
 
-func loadConsole(contact string) (*consoleParts, error) {
-	app, err := console.Load(contact)
+func loadConsole(settings console.Settings) (*consoleParts, error) {
+	app, err := console.Load(settings)
 	if err != nil {
 		return nil, err
 	}

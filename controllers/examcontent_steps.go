@@ -184,6 +184,10 @@ func (s *examScope) explainRefusal(err error) error {
 			text = "valid; exam key " + s.content.Spec.ExamKey + " is taken over from " + resourceOf(*seal.Owner) + " when the papers are sealed"
 			s.forget()
 		}
+		if seal.Unclaimed {
+			text = "valid; exam key " + s.content.Spec.ExamKey + " belongs to no resource and its exam is served: this resource takes it over when the papers are sealed"
+			s.forget()
+		}
 		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, text)
 		return s.explainSeal(seal, err)
 	case errors.As(err, &pin):

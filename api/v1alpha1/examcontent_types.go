@@ -265,7 +265,7 @@ type ExamContentStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Revision is the published revision's number; it rises by one with each publication.
+	// Revision is the published revision's number; it rises with each publication, also by more than one.
 	//
 	// +optional
 	Revision int64 `json:"revision,omitempty"`

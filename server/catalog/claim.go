@@ -67,10 +67,11 @@ func (s state) otherThan(claim Claim) *Claim {
 	return s.owner
 }
 
+// served reports whether requests get any content of the exam.
+func (s state) served() bool { return s.revision > 0 && !s.withdrawn }
+
 // serves reports whether this content is what requests get.
-func (s state) serves(digest Digest) bool {
-	return s.revision > 0 && !s.withdrawn && s.digest == digest
-}
+func (s state) serves(digest Digest) bool { return s.served() && s.digest == digest }
 
 // state reads an exam's row without locking it; an exam that does not exist is nobody's and nothing.
 func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
@@ -143,16 +144,26 @@ func lock(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim
 	return current, current.admit(examKey, claim, options)
 }
 
-// take takes a claim that is free, and does nothing else.
-func (p *Publisher) take(ctx context.Context, claim Claim, examKey string) error {
-	return pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
+// take takes a free claim on an exam that is not served, and does nothing else. It reports whether the claim is the caller's. A served
+// exam keeps its free claim: its next owner must have published something, because an owner can withdraw the exam.
+func (p *Publisher) take(ctx context.Context, claim Claim, examKey string) (taken bool, err error) {
+	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
 		current, err := lock(ctx, q, examKey, claim, Options{})
-		if err != nil || current.ownedBy(claim) {
+		if err != nil {
 			return err
 		}
+		if current.ownedBy(claim) {
+			taken = true
+			return nil
+		}
+		if current.served() {
+			return nil
+		}
+		taken = true
 		return moveClaim(ctx, q, examKey, claim)
 	})
+	return taken, err
 }
 
 func moveClaim(ctx context.Context, q *catalogdb.Queries, examKey string, claim Claim) error {
@@ -198,16 +209,13 @@ func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, de
 }
 
 func tellWithdrawn(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64, at time.Time) error {
-	papers, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: examKey, Revision: revision})
+	papers, err := q.RevisionPaperIDs(ctx, catalogdb.RevisionPaperIDsParams{ExamKey: examKey, Revision: revision})
 	if err != nil {
 		return err
 	}
 	data := webhooks.ContentUpdated{
-		ExamKey: examKey, Changes: []string{changedWithdrawn}, PaperIDs: make([]string, len(papers)),
+		ExamKey: examKey, Changes: []string{changedWithdrawn}, PaperIDs: append([]string{}, papers...),
 		ContentVersion: revision, UpdatedAt: at,
-	}
-	for i, paper := range papers {
-		data.PaperIDs[i] = paper.PaperID
 	}
 	event, err := webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, at, data)
 	if err != nil {

@@ -246,3 +246,41 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 		t.Errorf("events %+v", events)
 	}
 }
+
+// A released exam is served and has no owner. A claimant without a seal published nothing, so its deletion must withdraw nothing, and
+// the refusal must show it none of the served answers.
+func TestAnUnsealedClaimantOfAServedExamGetsNeitherTheKeyNorTheAnswers(t *testing.T) {
+	t.Parallel()
+	for name, withdrawn := range map[string]bool{"served": false, "withdrawn": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, postgres.Production)
+			exam := catalogtest.Seal(t, catalogtest.SampleExam())
+			b.publish(t, exam)
+			check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, withdrawn))
+			stranger := catalog.Claim{Cluster: "test", Namespace: "elsewhere", Name: "stranger"}
+			unsealed := catalogtest.Clone(exam)
+			unsealed.Papers[0].Questions[0].Answer.Choices = []string{"A"}
+			for range 2 { // the second time, a claim that was taken would be the stranger's own
+				_, err := b.publisher.Publish(t.Context(), stranger, unsealed, catalog.Options{})
+				var refused *catalog.SealError
+				if !errors.As(err, &refused) || refused.Unclaimed == withdrawn {
+					t.Fatalf("got %v, want a SealError", err)
+				}
+				for _, change := range refused.Changes {
+					if change.AnswerID != "" || change.Kind != catalog.Added {
+						t.Errorf("the refusal tells of the exam before: %v", change)
+					}
+				}
+			}
+			owners := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE claim_name = 'stranger'")
+			check.Equal(t, owners == 1, withdrawn, "the stranger owns the key")
+			check.NoError(t, b.publisher.Release(t.Context(), stranger, exam.Key, true))
+			if _, err := b.snapshot(t, read.SnapshotConfig{}).Overview(exam.Key); (err != nil) != withdrawn {
+				t.Errorf("the stranger's deletion: %v", err)
+			}
+			again := b.publish(t, exam) // the first sealed papers get the key
+			check.Equal(t, again.Changed, withdrawn, "published anew")
+		})
+	}
+}

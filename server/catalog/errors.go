@@ -30,14 +30,17 @@ type SealError struct {
 	// there is does not count, a *seals.SignatureError.
 	Untrusted error
 	// Changes tell how the paper differs from its published revision, question by question; the paper as a whole is
-	// "added" when it is not published. They hold answers: for its owner's eyes, never for a client's. There are none where
-	// Owner is another.
+	// "added" when it is not served. They hold answers: for its owner's eyes, never for a client's. There are none where
+	// the claimant is not the owner.
 	Changes []Change
 	// Others are the IDs of the exam's further papers that the gate refuses.
 	Others []string
 	// Owner holds the exam key, which the claimant would have adopted had the papers been sealed; nil when the key is the
 	// claimant's own, or nobody's.
 	Owner *Claim
+	// Unclaimed is true when no resource owns the key and its exam is served. The claimant gets the key with its first sealed papers; until
+	// then it can neither withdraw the exam nor see its answers.
+	Unclaimed bool
 }
 
 func (e *SealError) Error() string {

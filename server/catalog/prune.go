@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,11 +14,12 @@ import (
 // pruneWait is how long pruning waits for a row that another transaction has locked.
 const pruneWait = "200ms"
 
-// prune drops what the history limit leaves behind: revisions first, then the papers that nothing refers to any more. A row that
+// prune drops what the history limit leaves behind: revisions first, then the papers that nothing refers to any more. The limit counts
+// rows, because numbers have gaps, for example after a restored backup. A pinned revision stays as long as its pin is published. A row that
 // PostgreSQL does not let it drop, or that another transaction locks, stays until the exam's next publication and keeps nothing from
 // being published.
 func (p *Publisher) prune(ctx context.Context, tx pgx.Tx, examKey string, revision int64, limit int) error {
-	if limit <= 0 || revision <= int64(limit) {
+	if limit <= 0 {
 		return nil
 	}
 	q := catalogdb.New(tx)
@@ -25,7 +27,7 @@ func (p *Publisher) prune(ctx context.Context, tx pgx.Tx, examKey string, revisi
 		return fmt.Errorf("bound the waits of pruning: %w", err)
 	}
 	old := catalogdb.OldRevisionsParams{
-		ExamKey: examKey, KeepAfter: revision - int64(limit), Before: p.now().Add(-supersededFor),
+		Published: revision, ExamKey: examKey, Keep: int32(min(limit, math.MaxInt32)), Before: p.now().Add(-supersededFor),
 	}
 	err := dropEach(ctx, tx, func() ([]int64, error) { return q.OldRevisions(ctx, old) },
 		func(q *catalogdb.Queries, revisions []int64) error {

@@ -70,3 +70,64 @@ func TestAnOldRowInTroubleKeepsNothingFromBeingPublished(t *testing.T) {
 		}
 	}
 }
+
+// history publishes revisions of one exam, two hours apart.
+type history struct {
+	*bench
+	exam  catalog.Exam
+	clock time.Time
+}
+
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	h := &history{bench: newBench(t, postgres.Sandbox), exam: catalogtest.Clone(catalogtest.SampleExam())}
+	h.clock = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	h.publisher.SetClock(func() time.Time { return h.clock })
+	return h
+}
+
+func (h *history) next(t *testing.T, options catalog.Options) catalog.Publication {
+	t.Helper()
+	h.clock = h.clock.Add(2 * time.Hour)
+	h.exam.Papers[0].Questions[0].Prompt = "published at " + h.clock.String()
+	published, err := h.publisher.Publish(t.Context(), owner, h.exam, options)
+	check.NoError(t, err)
+	return published
+}
+
+func (h *history) revisions(t *testing.T, want ...int64) {
+	t.Helper()
+	check.Slices(t, testkit.List[int64](t, h.pool, "SELECT revision FROM exam_revisions ORDER BY 1"), want, "revisions")
+}
+
+// A roll-back to the oldest kept revision makes one more revision than the limit keeps.
+func TestARollBackKeepsTheRevisionThatItRestores(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	for range 3 {
+		h.next(t, catalog.Options{HistoryLimit: 3})
+	}
+	for range 3 { // the first restores, the others are resyncs
+		restored := h.next(t, catalog.Options{HistoryLimit: 3, Pin: 1})
+		check.Equal(t, restored.Revision, 4, "revision")
+		h.revisions(t, 1, 2, 3, 4)
+	}
+	h.next(t, catalog.Options{HistoryLimit: 3}) // without the pin, 1 is as old as it is
+	h.revisions(t, 3, 4, 5)
+}
+
+// A restored backup leaves a gap: the operator remembers revision 50, the database has five.
+func TestPruningCountsRevisionsAndNotNumbers(t *testing.T) {
+	t.Parallel()
+	h := newHistory(t)
+	for range 5 {
+		h.next(t, catalog.Options{HistoryLimit: 10})
+	}
+	remembered := catalog.Remembered{Revision: 50, PublishedAt: h.clock}
+	check.Equal(t, h.next(t, catalog.Options{HistoryLimit: 10, Remembered: remembered}).Revision, 51, "revision")
+	h.revisions(t, 1, 2, 3, 4, 5, 51)
+	for range 5 {
+		h.next(t, catalog.Options{HistoryLimit: 10})
+	}
+	h.revisions(t, 2, 3, 4, 5, 51, 52, 53, 54, 55, 56)
+}

@@ -85,8 +85,8 @@ func NewPublisher(pool *pgxpool.Pool, env postgres.Environment) *Publisher {
 
 // Publish makes exam what is served under its key, in one transaction, and returns what is published then. Content that
 // is published already, under the same claim, costs one SELECT and writes nothing. A paper that the seal gate refuses
-// leaves the content as it was, though a free claim is taken: the key belongs to whoever declared it first. A claim that
-// another holds stays with its owner, whatever may be adopted, until there is something to publish.
+// leaves the content as it was. If nothing is served under the key, a free claim is taken all the same: the key belongs to
+// the first who declared it. A claim on a served exam stays as it is, free or another's, until there is something to publish.
 //
 // It fails with *ValidationError, *ClaimConflictError, *SealError or *RevisionNotFoundError; nothing is published then.
 func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options Options) (Publication, error) {
@@ -127,7 +127,8 @@ func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, opti
 	return current.recall(published), err
 }
 
-// refuse returns why the seal gate does not let next pass, nil if it does. A claim that is free is taken all the same.
+// refuse returns why the seal gate does not let next pass, nil if it does. A free claim on an exam that is not served is taken all the
+// same.
 func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, current state) error {
 	refusal, err := p.refuseUnsealed(ctx, next, current)
 	if err != nil || refusal == nil {
@@ -137,8 +138,12 @@ func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, curren
 		refusal.Changes = nil // they would tell one who holds nothing of the owner's answers
 		return refusal
 	}
-	if err := p.take(ctx, claim, next.exam.Key); err != nil {
+	taken, err := p.take(ctx, claim, next.exam.Key)
+	if err != nil {
 		return err
+	}
+	if !taken {
+		refusal.Unclaimed, refusal.Changes = true, nil
 	}
 	return refusal
 }

@@ -132,9 +132,9 @@ func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current sta
 	return refusal, nil
 }
 
-// changesOf compares a paper with its published revision.
+// changesOf compares a paper with its served revision.
 func (p *Publisher) changesOf(ctx context.Context, examKey string, paper *Paper, current state) ([]Change, error) {
-	if current.revision > 0 {
+	if current.served() { // the answers of a withdrawn exam are not for the next one who declares its key
 		q := catalogdb.New(p.pool)
 		published, err := readable(ctx, q, examKey, current.revision)
 		if err != nil {

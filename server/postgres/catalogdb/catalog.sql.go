@@ -454,24 +454,33 @@ func (q *Queries) NoteRepair(ctx context.Context, arg NoteRepairParams) error {
 
 const oldRevisions = `-- name: OldRevisions :many
 SELECT old.revision FROM exam_revisions old
-WHERE old.exam_key = $1
-  AND old.revision <= $2::bigint
+JOIN exam_revisions published ON published.exam_key = old.exam_key AND published.revision = $1::bigint
+WHERE old.exam_key = $2
+  AND old.revision <> published.revision AND old.revision IS DISTINCT FROM published.restored_from
+  AND old.revision NOT IN (SELECT kept.revision FROM exam_revisions kept WHERE kept.exam_key = $2
+                           ORDER BY kept.revision DESC LIMIT $3::integer)
   AND EXISTS (SELECT FROM exam_revisions next
               WHERE next.exam_key = old.exam_key AND next.revision > old.revision
-                AND next.created_at < $3::timestamptz)
+                AND next.created_at < $4::timestamptz)
 ORDER BY old.revision
 `
 
 type OldRevisionsParams struct {
+	Published int64
 	ExamKey   string
-	KeepAfter int64
+	Keep      int32
 	Before    time.Time
 }
 
-// The revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may still open a paper of
-// theirs.
+// The revisions that can be pruned. Kept are the newest "keep" rows, whatever their numbers, the published revision, and the one that
+// it restored. A revision is kept too until its successor is older than "before": until then a pod may still open a paper of it.
 func (q *Queries) OldRevisions(ctx context.Context, arg OldRevisionsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, oldRevisions, arg.ExamKey, arg.KeepAfter, arg.Before)
+	rows, err := q.db.Query(ctx, oldRevisions,
+		arg.Published,
+		arg.ExamKey,
+		arg.Keep,
+		arg.Before,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -657,6 +666,35 @@ type ReleaseClaimParams struct {
 func (q *Queries) ReleaseClaim(ctx context.Context, arg ReleaseClaimParams) error {
 	_, err := q.db.Exec(ctx, releaseClaim, arg.Withdraw, arg.At, arg.ExamKey)
 	return err
+}
+
+const revisionPaperIDs = `-- name: RevisionPaperIDs :many
+SELECT paper_id FROM exam_revision_papers WHERE exam_key = $1 AND revision = $2 ORDER BY paper_id
+`
+
+type RevisionPaperIDsParams struct {
+	ExamKey  string
+	Revision int64
+}
+
+func (q *Queries) RevisionPaperIDs(ctx context.Context, arg RevisionPaperIDsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, revisionPaperIDs, arg.ExamKey, arg.Revision)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var paper_id string
+		if err := rows.Scan(&paper_id); err != nil {
+			return nil, err
+		}
+		items = append(items, paper_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const revisionPapers = `-- name: RevisionPapers :many

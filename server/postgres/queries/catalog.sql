@@ -191,11 +191,14 @@ SELECT webhook_record_event(sqlc.arg(event_id)::uuid, sqlc.arg(event_kind)::text
 SELECT set_config('lock_timeout', sqlc.arg(wait)::text, true);
 
 -- name: OldRevisions :many
--- The revisions beyond the limit whose successor is older than "before": a pod that has not heard of it yet may still open a paper of
--- theirs.
+-- The revisions that can be pruned. Kept are the newest "keep" rows, whatever their numbers, the published revision, and the one that
+-- it restored. A revision is kept too until its successor is older than "before": until then a pod may still open a paper of it.
 SELECT old.revision FROM exam_revisions old
+JOIN exam_revisions published ON published.exam_key = old.exam_key AND published.revision = sqlc.arg(published)::bigint
 WHERE old.exam_key = sqlc.arg(exam_key)
-  AND old.revision <= sqlc.arg(keep_after)::bigint
+  AND old.revision <> published.revision AND old.revision IS DISTINCT FROM published.restored_from
+  AND old.revision NOT IN (SELECT kept.revision FROM exam_revisions kept WHERE kept.exam_key = sqlc.arg(exam_key)
+                           ORDER BY kept.revision DESC LIMIT sqlc.arg(keep)::integer)
   AND EXISTS (SELECT FROM exam_revisions next
               WHERE next.exam_key = old.exam_key AND next.revision > old.revision
                 AND next.created_at < sqlc.arg(before)::timestamptz)
@@ -236,6 +239,9 @@ SELECT coalesce((SELECT max(n.revision) FROM exam_revisions n WHERE n.exam_key =
            FROM exam_revision_papers x WHERE x.exam_key = r.exam_key AND x.revision = r.revision)), false)::boolean AS intact
 FROM (SELECT sqlc.arg(exam_key)::text AS exam_key, sqlc.arg(revision)::bigint AS revision) wanted
 LEFT JOIN exam_revisions r ON r.exam_key = wanted.exam_key AND r.revision = wanted.revision;
+
+-- name: RevisionPaperIDs :many
+SELECT paper_id FROM exam_revision_papers WHERE exam_key = $1 AND revision = $2 ORDER BY paper_id;
 
 -- name: RevisionPapers :many
 SELECT x.paper_id, x.digest, p.title, p.seal_digest, x.sealed, x.verification, p.question_count,

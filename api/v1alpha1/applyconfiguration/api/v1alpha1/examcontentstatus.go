@@ -18,7 +18,7 @@ type ExamContentStatusApplyConfiguration struct {
 	// ResolvedRefs (all chunks found and as their digests say), Published (the revision is out); Reconciling and
 	// Stalled only while True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Revision is the published revision's number; it rises by one with each publication.
+	// Revision is the published revision's number; it rises with each publication, also by more than one.
 	Revision *int64 `json:"revision,omitempty"`
 	// PublishedDigest is the digest of the published revision as a whole.
 	PublishedDigest *string `json:"publishedDigest,omitempty"`

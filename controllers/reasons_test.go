@@ -121,8 +121,8 @@ func causeExam(change func(*v1alpha1.ExamContent)) func(*installation) client.Ob
 	}
 }
 
-// breakContent makes content invalid as the API server cannot see: its scoring has a mark that is no number.
-func breakContent(c *v1alpha1.ExamContent) { c.Spec.Scoring.Raw = []byte(`{"pass_mark": "much"}`) }
+// breakContent makes content invalid in a way that the API server does not see: no country has this code.
+func breakContent(c *v1alpha1.ExamContent) { c.Spec.CountryCode = "XX" }
 
 func referTo(configMap, digest string) func(*v1alpha1.ExamContent) {
 	return func(c *v1alpha1.ExamContent) {

@@ -94,12 +94,16 @@ type assembler struct {
 	chunks  ChunkReader
 	// budget is how many bytes of chunk text may still be read.
 	budget int
+	// warn asks findings for warnings.
+	warn bool
 
 	// What run finds.
 	exam      catalog.Exam
 	refErrors Errors
 	// problems are what the domain types cannot express, like two kinds of answer in one.
 	problems []catalog.Problem
+	// warnings are what findings came upon that prevents no publication.
+	warnings []catalog.Problem
 	// spans tell, for each paper, how many questions each of its chunks holds, in order; none for inline questions.
 	spans [][]int
 }
@@ -218,8 +222,15 @@ func (a *assembler) findings() (problems []catalog.Problem, omitted int, err err
 	for _, problem := range problems {
 		known[problem.Field] = true
 	}
+	validate := func() error { return catalog.Validate(a.exam) }
+	if a.warn {
+		validate = func() (err error) {
+			a.warnings, err = catalog.Inspect(a.exam)
+			return err
+		}
+	}
 	var invalid *catalog.ValidationError
-	if err := catalog.Validate(a.exam); errors.As(err, &invalid) {
+	if err := validate(); errors.As(err, &invalid) {
 		for _, problem := range invalid.Problems {
 			if answer, _, _ := cutAfter(problem.Field, ".answer"); !known[answer] {
 				problems = append(problems, problem)

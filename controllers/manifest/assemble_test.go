@@ -2,9 +2,12 @@ package manifest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
@@ -157,4 +160,27 @@ func TestPathsSurvivePrinting(t *testing.T) {
 	for _, text := range []string{"spec", "spec.papers[2].questions[14].answer", "data[questions.jsonl][3].options.A", "[0].number"} {
 		check.Equal(t, parsePath(text).String(), text, "a path, parsed and written")
 	}
+}
+
+// An editor on Windows must not change a seal.
+func TestAssembleReadsLinesOfWindowsAsLines(t *testing.T) {
+	t.Parallel()
+	digest := func(end string) string {
+		content := contentWith()
+		content.Spec.Papers[0].Questions = []v1alpha1.Question{{
+			Section: 1, Number: 1, Prompt: "one" + end + end + "two", Options: map[string]string{"A": "a" + end + "b", "B": "c"},
+			Answer: v1alpha1.Answer{Choice: "A"}, Explanation: end + "why", Topic: "t" + end,
+		}}
+		content.Spec.Name = "a" + end + "b"
+		raw, err := json.Marshal(map[string]any{"note": []string{end + end, `\r\n is no line end` + end}})
+		check.NoError(t, err)
+		content.Spec.Scoring = &apiextensionsv1.JSON{Raw: raw}
+		exam, err := Assemble(t.Context(), content, nil)
+		check.NoError(t, err)
+		identity, err := catalog.Identify(exam)
+		check.NoError(t, err)
+		check.Contains(t, string(exam.Scoring), `\\r\\n is no`, "scoring")
+		return identity.Digest.String()
+	}
+	check.Equal(t, digest("\r\n"), digest("\n"), "digest")
 }

@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
 	sigsjson "sigs.k8s.io/json"
-	sigsyaml "sigs.k8s.io/yaml"
 
 	"examprep.dev/api/v1alpha1"
 )
@@ -111,8 +110,14 @@ func lineOfInvalidUTF8(text []byte) int {
 	return line
 }
 
-// decodeChunkText is the quick way through good chunks; what is wrong with a bad one inspectChunk finds.
+// decodeChunkText is the quick way through good chunks; inspectChunk finds what is wrong with a bad one. Both read the same forms: JSON
+// Lines if the first character is {, a JSON array if it is [, otherwise a YAML list.
 func decodeChunkText(text []byte) ([]v1alpha1.Question, error) {
+	if hasLongNumber(text) {
+		if _, problems := inspectChunk(text); len(problems) > 0 {
+			return nil, &problems[0]
+		}
+	}
 	questions, err := decodeQuestions(text)
 	if err != nil {
 		if _, problems := inspectChunk(text); len(problems) > 0 {
@@ -128,7 +133,8 @@ func decodeChunkText(text []byte) ([]v1alpha1.Question, error) {
 
 func decodeQuestions(text []byte) ([]v1alpha1.Question, error) {
 	var questions []v1alpha1.Question
-	if isJSONLines(text) {
+	switch firstByte(text) {
+	case '{':
 		for line := range bytes.Lines(text) {
 			if line = bytes.TrimSpace(line); len(line) == 0 {
 				continue
@@ -140,16 +146,34 @@ func decodeQuestions(text []byte) ([]v1alpha1.Question, error) {
 			questions = append(questions, question)
 		}
 		return questions, nil
-	}
-	if firstByte(text) != '[' {
-		asJSON, err := sigsyaml.YAMLToJSONStrict(text)
-		if err != nil {
-			return nil, err
+	case '[':
+	default: // decoders of YAML pass over much that inspectList finds
+		doc, problems := inspectList(text)
+		if len(problems) > 0 {
+			return nil, &problems[0]
 		}
-		text = asJSON
+		text = doc.json
 	}
 	err := unmarshalStrict(text, &questions)
 	return questions, err
+}
+
+// exactDigits is how many digits a whole number can have and surely survive as a float64.
+const exactDigits = 15
+
+// hasLongNumber reports whether text may hold a number that a float64 cannot.
+func hasLongNumber(text []byte) bool {
+	digits := 0
+	for _, c := range text {
+		if '0' <= c && c <= '9' {
+			if digits++; digits > exactDigits {
+				return true
+			}
+		} else {
+			digits = 0
+		}
+	}
+	return false
 }
 
 // unmarshalStrict decodes as the API server does: names are case-sensitive, unknown and repeated ones are errors. A
@@ -158,9 +182,6 @@ func unmarshalStrict(text []byte, target any) error {
 	strictErrors, err := sigsjson.UnmarshalStrict(text, target)
 	return errors.Join(append(strictErrors, err)...)
 }
-
-// isJSONLines tells JSON Lines from a JSON array and from a YAML list by the first character.
-func isJSONLines(text []byte) bool { return firstByte(text) == '{' }
 
 func firstByte(text []byte) byte {
 	if trimmed := bytes.TrimLeft(text, " \t\r\n"); len(trimmed) > 0 {
@@ -172,10 +193,24 @@ func firstByte(text []byte) byte {
 // inspectChunk finds everything that is wrong with a chunk's form, and where its questions stand: trees with the lines
 // of the chunk's text, as far as it could be read.
 func inspectChunk(text []byte) (questions []*yaml.Node, problems []ChunkError) {
-	if isJSONLines(text) {
+	if firstByte(text) == '{' {
 		return inspectLines(text)
 	}
-	doc, err := parseText(text)
+	doc, problems := inspectList(text)
+	if doc == nil {
+		return nil, problems
+	}
+	return doc.root.Content, problems
+}
+
+// inspectList reads a JSON array or a YAML list. The document is nil if there is none.
+func inspectList(text []byte) (doc *document, problems []ChunkError) {
+	var err error
+	if firstByte(text) == '[' {
+		doc, err = parseJSON(text)
+	} else {
+		doc, err = parseYAML(text)
+	}
 	switch {
 	case err != nil:
 		return nil, []ChunkError{chunkSyntax(err, 0)}
@@ -187,9 +222,8 @@ func inspectChunk(text []byte) (questions []*yaml.Node, problems []ChunkError) {
 	check := strict{root: doc.root, report: func(p path, at *yaml.Node, detail string) {
 		problems = append(problems, ChunkError{Line: at.Line, Field: p.String(), Detail: detail})
 	}}
-	check.duplicates(doc.root, nil, 0)
-	check.value(doc.value, reflect.TypeFor[[]v1alpha1.Question](), nil)
-	return doc.root.Content, problems
+	check.all(doc.value, reflect.TypeFor[[]v1alpha1.Question]())
+	return doc, problems
 }
 
 func inspectLines(text []byte) (questions []*yaml.Node, problems []ChunkError) {

@@ -61,8 +61,8 @@ func TestDecodeChunkNamesLineAndField(t *testing.T) {
 	t.Parallel()
 	good := `{"number":1,"prompt":"One?","answer":{"number":1}}` + "\n"
 	for name, test := range map[string]struct{ text, want string }{
-		"empty":                      {"", "holds no question"},
-		"comments":                   {"# none\n", "holds no question"},
+		"empty":                      {"", "line 1: holds no question"},
+		"comments":                   {"# none\n", "line 1: holds no question"},
 		"empty list":                 {"[]", "holds no question"},
 		"object":                     {"questions: []", "line 1: must be a list of questions"},
 		"scalar":                     {"hello", "line 1: must be a list of questions"},

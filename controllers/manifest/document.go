@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -71,35 +72,63 @@ func isSeparator(line []byte) bool {
 	return len(trimmed) == 0 || len(trimmed) < len(rest) && trimmed[0] == '#' && (rest[0] == ' ' || rest[0] == '\t')
 }
 
-// parseDocument reads one document; it returns nil when there is none (comments alone). An error is a *syntaxError with
-// the line of the file.
-func parseDocument(file string, text []byte, linesBefore int) (*document, error) {
-	d, err := parseText(text)
-	if syntax, ok := errors.AsType[*syntaxError](err); ok {
-		return nil, &syntaxError{Line: syntax.Line + linesBefore, Column: syntax.Column, Err: syntax.Err}
-	}
-	if d != nil {
+// parseDocuments reads the documents of a part: one of YAML, or JSON values in a row, as kubectl reads them. There are none in comments
+// alone. An error is a *syntaxError with the line of the file.
+func parseDocuments(file string, text []byte, linesBefore int) ([]*document, error) {
+	docs, err := parsePart(bytes.TrimPrefix(text, []byte("\ufeff")))
+	for _, d := range docs {
 		d.file = file
 		shift(d.root, linesBefore)
 	}
-	return d, err
+	if syntax, ok := errors.AsType[*syntaxError](err); ok {
+		return docs, &syntaxError{Line: syntax.Line + linesBefore, Column: syntax.Column, Err: syntax.Err}
+	}
+	return docs, err
 }
 
-// parseText reads JSON or YAML into a tree and a value. It fails with *syntaxError only.
+func parsePart(text []byte) ([]*document, error) {
+	if firstByte(text) == '{' {
+		docs, err := parseJSONValues(text)
+		if err == nil || len(docs) > 0 {
+			return docs, err
+		}
+	}
+	doc, err := parseText(text)
+	if doc == nil {
+		return nil, err
+	}
+	return []*document{doc}, err
+}
+
+// parseText reads JSON or YAML into a tree and a value; nil for comments alone. It fails with *syntaxError only.
 func parseText(text []byte) (*document, error) {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && json.Valid(trimmed) {
-		root, err := jsonNode(text)
-		if err != nil {
-			return nil, err
-		}
-		return newDocument(root, text)
+		return parseJSON(text)
 	}
+	return parseYAML(text)
+}
+
+func parseJSON(text []byte) (*document, error) {
+	root, err := jsonNode(text)
+	if err != nil {
+		return nil, err
+	}
+	return newDocument(root, text)
+}
+
+func parseYAML(text []byte) (*document, error) {
 	var top yaml.Node
-	if err := yaml.Unmarshal(text, &top); err != nil {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&top); errors.Is(err, io.EOF) {
+		return nil, nil //nolint:nilnil // neither a document nor a problem
+	} else if err != nil {
 		return nil, yamlError(err)
 	}
 	if len(top.Content) == 0 {
-		return nil, nil
+		return nil, nil //nolint:nilnil // neither a document nor a problem
+	}
+	if err := nothingFollows(decoder); err != nil {
+		return nil, err
 	}
 	root := top.Content[0]
 	asJSON, err := sigsyaml.YAMLToJSON(text)
@@ -111,6 +140,23 @@ func parseText(text []byte) (*document, error) {
 		return nil, located
 	}
 	return newDocument(root, asJSON)
+}
+
+// nothingFollows fails at a further document in a text of which readers take the first one only.
+func nothingFollows(decoder *yaml.Decoder) error {
+	for {
+		var top yaml.Node
+		if err := decoder.Decode(&top); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return yamlError(err)
+		}
+		if len(top.Content) == 0 || top.Content[0].Kind == yaml.ScalarNode && top.Content[0].Value == "" {
+			continue // a mark with nothing behind it
+		}
+		return &syntaxError{Line: top.Content[0].Line, Column: top.Content[0].Column, Err: errors.New(
+			"a further document begins here, which kubectl and the operator do not read: in a file, a line that holds nothing but --- must stand before it; in a chunk, make it part of the one list")}
+	}
 }
 
 func newDocument(root *yaml.Node, asJSON []byte) (*document, error) {

@@ -51,9 +51,6 @@ func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
 	for scanner.Scan() {
 		line++
 		text := scanner.Bytes()
-		if line == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff"))
-		}
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}
@@ -71,6 +68,7 @@ func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
 
 // decode reads one value that stands below linesBefore lines of the file.
 func (r *records[T]) decode(text []byte, linesBefore int) (value T, ok bool) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if !utf8.Valid(text) {
 		r.report(linesBefore+lineOfInvalidUTF8(text), 0, "", "is not valid UTF-8")
 		return value, false
@@ -92,8 +90,7 @@ func (r *records[T]) decode(text []byte, linesBefore int) (value T, ok bool) {
 		report:  func(p path, at *yaml.Node, detail string) { r.report(at.Line, at.Column, p.String(), detail) },
 		unknown: func(p path) { r.ignore(p) },
 	}
-	check.duplicates(root, nil, 0)
-	check.value(doc.value, reflect.TypeFor[T](), nil)
+	check.all(doc.value, reflect.TypeFor[T]())
 	if len(r.problems) > found {
 		return value, false
 	}

@@ -30,6 +30,27 @@ func jsonNode(text []byte) (*yaml.Node, error) {
 	return node, nil
 }
 
+// parseJSONValues reads JSON values that follow each other. With an error it returns those before it.
+func parseJSONValues(text []byte) (docs []*document, err error) {
+	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
+	r.decoder.UseNumber()
+	for {
+		start := int(r.decoder.InputOffset())
+		if len(bytes.TrimSpace(text[start:])) == 0 {
+			return docs, nil
+		}
+		root, err := r.value(0)
+		if err != nil {
+			return docs, r.locate(err)
+		}
+		doc, err := newDocument(root, bytes.TrimSpace(text[start:r.decoder.InputOffset()]))
+		if err != nil {
+			return docs, err
+		}
+		docs = append(docs, doc)
+	}
+}
+
 // jsonReader counts lines as it goes: line and column are the place of offset.
 type jsonReader struct {
 	decoder              *json.Decoder

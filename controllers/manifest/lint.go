@@ -1,15 +1,18 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsjson "sigs.k8s.io/json"
 
@@ -29,13 +32,17 @@ type LintReport struct {
 	Problems     []Problem `json:"problems"`
 }
 
-// WriteText prints one problem a line, or a summary when there is none.
+// WriteText prints one problem a line, and a summary unless there is an error.
 func (r LintReport) WriteText(w io.Writer) error {
-	if len(r.Problems) > 0 {
-		return writeLines(w, r.Problems)
+	if err := writeLines(w, r.Problems); err != nil || problemsError(r.Problems) != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(w, "%d files, %d exams, %d papers, %d questions: no problem found\n",
-		r.Files, r.ExamContents, r.Papers, r.Questions)
+	found := "no problem found"
+	if count := len(r.Problems); count > 0 {
+		found = fmt.Sprintf("%d warnings", count)
+	}
+	_, err := fmt.Fprintf(w, "%d files, %d exams, %d papers, %d questions: %s\n",
+		r.Files, r.ExamContents, r.Papers, r.Questions, found)
 	return err
 }
 
@@ -43,13 +50,19 @@ func (r LintReport) WriteText(w io.Writer) error {
 type LintOptions struct {
 	// Verifiers, if set, must accept every paper's seal.
 	Verifiers catalog.Verifiers
+
+	// examBytes takes the place of MaxExamBytes; 0 does not.
+	examBytes int
 }
 
 // Lint checks everything in b that can be checked without a cluster, and reports each problem with file, line and
-// field: form, chunks, the catalogue's own rules, signatures, exam keys declared twice, and the other resources of the group. It
-// returns a *ProblemsError beside the report when there is any problem.
+// field: form, chunks, the catalogue's own rules, signatures, exam keys declared twice, and the other resources of the group. Warnings
+// are problems that prevent no publication. It returns a *ProblemsError with the report when there is an error.
 func Lint(ctx context.Context, b *Bundle, options LintOptions) (LintReport, error) {
-	l := linter{bundle: b, verifiers: options.Verifiers, seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView)}
+	l := linter{
+		bundle: b, verifiers: options.Verifiers, examBytes: cmp.Or(options.examBytes, MaxExamBytes), reported: maps.Clone(b.reported),
+		seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView),
+	}
 	l.problems = append(l.problems, b.problems...)
 	report := LintReport{Files: b.files, ExamContents: len(b.Contents), Ignored: b.ignored}
 	keys := make(map[string]Position)
@@ -88,7 +101,9 @@ type linter struct {
 	bundle *Bundle
 	// verifiers may be nil.
 	verifiers catalog.Verifiers
+	examBytes int
 	problems  []Problem
+	reported  places
 	// seen are the ConfigMaps whose metadata is checked.
 	seen map[*configMap]bool
 	// views are the chunks that were looked at.
@@ -105,32 +120,35 @@ func (l *linter) report(at Position, field, detail string) {
 	l.problems = append(l.problems, Problem{Position: at, Field: field, Detail: detail})
 }
 
-// reportOnce leaves out what stands at a field that is complained about already: a value of a wrong type is also
+// reportOnce leaves out what stands at or below a field that is complained about already: a value of a wrong type is also
 // missing to the catalogue's rules.
-func (l *linter) reportOnce(at Position, field, detail string) {
-	for _, known := range l.problems {
-		if known.File == at.File && known.Field == field {
-			return
-		}
+func (l *linter) reportOnce(doc *document, p path, detail string) {
+	l.once(doc, p, SeverityError, detail)
+}
+
+func (l *linter) once(doc *document, p path, severity Severity, detail string) {
+	if l.reported.covers(doc, p) {
+		return
 	}
-	l.report(at, field, detail)
+	l.reported[place{doc.root, p.String()}] = true
+	l.problems = append(l.problems, Problem{Position: doc.position(p), Field: p.String(), Detail: detail, Severity: severity})
 }
 
 func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
-	a := assembler{content: &content.ExamContent, chunks: l.bundle, budget: MaxExamBytes}
+	l.checkSize(&content.doc)
+	l.checkInterval(&content.doc, "resyncInterval", content.Spec.ResyncInterval, 30*time.Second, 0)
+	for i := range content.Spec.Papers {
+		l.checkCounts(content, i)
+	}
+	if content.Spec.Revision != nil {
+		return catalog.Exam{} // the operator reads neither papers nor references of a pinned resource, so that a roll-back works
+	}
+	a := assembler{content: &content.ExamContent, chunks: l.bundle, budget: l.examBytes, warn: true}
 	if err := a.run(ctx); err != nil {
 		l.report(content.Position, "spec.papers", err.Error()) // a Bundle's reader has no other errors than those of run
 		return a.exam
 	}
-	l.checkSize(&content.doc)
-	l.checkInterval(&content.doc, "resyncInterval", content.Spec.ResyncInterval, 30*time.Second, 0)
-	for i, paper := range content.Spec.Papers {
-		l.checkCounts(content, i)
-		for k, source := range paper.QuestionsFrom {
-			l.configMap(content, source.ConfigMapKeyRef)
-			l.chunk(ctx, content, i, k)
-		}
-	}
+	l.references(ctx, content, a.refErrors)
 	if len(a.refErrors) > 0 {
 		return a.exam // what is incomplete cannot be judged
 	}
@@ -139,7 +157,10 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 		l.report(content.Position, "", err.Error())
 	}
 	for _, problem := range problems {
-		l.finding(ctx, &a, content, problem)
+		l.finding(ctx, &a, content, problem, SeverityError)
+	}
+	for _, warning := range a.warnings {
+		l.finding(ctx, &a, content, warning, SeverityWarning)
 	}
 	if omitted > 0 {
 		l.report(content.Position, "spec", fmt.Sprintf("and %d more problems", omitted))
@@ -150,25 +171,49 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 	return a.exam
 }
 
+// references checks the chunks of all papers. What the operator refuses and no closer look explains is reported at the reference.
+func (l *linter) references(ctx context.Context, content *Content, refused Errors) {
+	explained := make(map[string]bool)
+	for i, paper := range content.Spec.Papers {
+		for k, source := range paper.QuestionsFrom {
+			before := len(l.problems)
+			l.configMap(content, source.ConfigMapKeyRef)
+			l.chunk(ctx, content, i, k)
+			field := path{}.field("spec").field("papers").at(i).field("questionsFrom").at(k).String()
+			explained[field] = problemsError(l.problems[before:]) != nil
+		}
+	}
+	for _, err := range refused {
+		invalid, ok := errors.AsType[*RefError](err)
+		if ok && !explained[invalid.Field] {
+			l.report(content.doc.position(parsePath(invalid.Field)), invalid.Field, invalid.Detail)
+		}
+	}
+}
+
 // finding reports a problem of the assembled exam at its place: in the resource, or in the chunk of a ConfigMap.
-func (l *linter) finding(ctx context.Context, a *assembler, content *Content, problem catalog.Problem) {
+func (l *linter) finding(ctx context.Context, a *assembler, content *Content, problem catalog.Problem, severity Severity) {
 	p := parsePath(problem.Field)
 	place, chunked := a.origin(p)
 	if !chunked {
 		located := path{}.field("spec").join(p)
-		l.reportOnce(content.doc.position(located), located.String(), problem.Detail)
+		l.once(&content.doc, located, severity, problem.Detail)
 		return
 	}
 	ref := content.Spec.Papers[place.paper].QuestionsFrom[place.chunk].ConfigMapKeyRef
 	view := l.view(ctx, content.Namespace, ref)
 	if place.question >= len(view.questions) {
 		located := a.inResource(problem)
-		l.report(content.doc.position(parsePath(located.Field)), located.Field, located.Detail)
+		l.problems = append(l.problems, Problem{
+			Position: content.doc.position(parsePath(located.Field)), Field: located.Field, Detail: located.Detail, Severity: severity,
+		})
 		return
 	}
 	at := locate(view.questions[place.question], p[4:])
 	inChunk := path{}.at(place.question).join(p[4:])
-	l.report(view.position(at.Line), view.field+inChunk.String(), view.in(at.Line)+problem.Detail)
+	l.problems = append(l.problems, Problem{
+		Position: view.position(at.Line), Field: view.field + inChunk.String(), Detail: view.in(at.Line) + problem.Detail, Severity: severity,
+	})
 }
 
 // view is the bundle's, once for each chunk.
@@ -191,6 +236,7 @@ func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
 	l.seen[found] = true
 	l.checkSize(&found.doc)
 	if !isContent(found) {
+		l.problems = append(l.problems, formProblems(&found.doc, &corev1.ConfigMap{}, l.reported)...)
 		p := path{}.field("metadata").field("labels")
 		l.report(found.doc.position(p), p.String(),
 			fmt.Sprintf("lacks %s: \"true\": without it the operator does not notice changes at once", v1alpha1.ContentLabel))
@@ -248,16 +294,16 @@ func (l *linter) checkInterval(doc *document, field string, value *metav1.Durati
 	switch {
 	case value == nil:
 	case value.Duration < least:
-		l.reportOnce(doc.position(p), p.String(), fmt.Sprintf("must be at least %s", least))
+		l.reportOnce(doc, p, fmt.Sprintf("must be at least %s", least))
 	case most > 0 && value.Duration > most:
-		l.reportOnce(doc.position(p), p.String(), fmt.Sprintf("must be at most %s", most))
+		l.reportOnce(doc, p, fmt.Sprintf("must be at most %s", most))
 	}
 }
 
 // other checks a resource that is not content: its form, and that it has a name. It returns false when target could
 // not be decoded.
 func (l *linter) other(doc *document, target any) bool {
-	l.problems = append(l.problems, formProblems(doc, target)...)
+	l.problems = append(l.problems, formProblems(doc, target, l.reported)...)
 	if doc.text("metadata", "name") == "" {
 		l.report(doc.position(path{}.field("metadata")), "metadata.name", "is required")
 	}
@@ -274,18 +320,18 @@ func (l *linter) webhook(doc *document) {
 	at := spec.field("url")
 	switch {
 	case endpoint.Spec.URL == "":
-		l.reportOnce(doc.position(at), at.String(), "is required")
+		l.reportOnce(doc, at, "is required")
 	case err != nil || address.Scheme != "https" || address.Hostname() == "":
-		l.reportOnce(doc.position(at), at.String(), "must be an https:// address with a host name")
+		l.reportOnce(doc, at, "must be an https:// address with a host name")
 	case strings.ContainsAny(endpoint.Spec.URL, "@#"):
-		l.reportOnce(doc.position(at), at.String(), "must not hold credentials or a fragment")
+		l.reportOnce(doc, at, "must not hold credentials or a fragment")
 	}
 	if account := endpoint.Spec.Account; account != "" {
 		l.checkAccount(doc, spec.field("account"), account)
 	}
 	at = spec.field("events")
 	if len(endpoint.Spec.Events) == 0 {
-		l.reportOnce(doc.position(at), at.String(), "needs at least one event")
+		l.reportOnce(doc, at, "needs at least one event")
 	}
 	known := webhooks.Kinds()
 	given := make(map[v1alpha1.EventKind]bool)
@@ -315,16 +361,16 @@ func (l *linter) tier(doc *document) {
 	}
 	spec := path{}.field("spec")
 	if at := spec.field("requests"); tier.Spec.Requests < 1 {
-		l.reportOnce(doc.position(at), at.String(), "must be at least 1")
+		l.reportOnce(doc, at, "must be at least 1")
 	}
 	if at := spec.field("burst"); tier.Spec.Burst != nil && *tier.Spec.Burst < 1 {
-		l.reportOnce(doc.position(at), at.String(), "must be at least 1")
+		l.reportOnce(doc, at, "must be at least 1")
 	}
 	l.checkInterval(doc, "period", tier.Spec.Period, time.Second, 24*time.Hour)
 	for i, account := range tier.Spec.Accounts {
 		l.checkAccount(doc, spec.field("accounts").at(i), account)
 	}
 	if at := spec.field("period"); tier.Spec.Period != nil && tier.Spec.Period.Duration%time.Second != 0 {
-		l.reportOnce(doc.position(at), at.String(), "must be whole seconds")
+		l.reportOnce(doc, at, "must be whole seconds")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 const goodExam = `apiVersion: examprep.dev/v1alpha1
@@ -263,5 +264,85 @@ func TestLintKnowsTheKindsOfTheGroup(t *testing.T) {
 			text: "apiVersion: examprep.dev/v1alpha1\nkind: RateTier\nmetadata: {name: a}\nspec:\n  requests: 10\n  period: 1500ms\n",
 			want: []string{"exam.yaml:6:3: spec.period: must be whole seconds"},
 		},
+	})
+}
+
+// lintReport is for what checkLint does not show: the severity of problems, and that warnings alone are no error.
+func lintReport(t *testing.T, text string, options LintOptions) (LintReport, error) {
+	t.Helper()
+	return Lint(t.Context(), load(t, writeExam(t, "exam.yaml", text)), options)
+}
+
+func TestLintRefusesChunksThatAreTooLargeTogether(t *testing.T) {
+	t.Parallel()
+	report, err := lintReport(t, chunkedExam(), LintOptions{examBytes: 100})
+	if err == nil || len(report.Problems) != 1 || report.Problems[0].Field != "spec.papers[0].questionsFrom[0]" ||
+		!strings.Contains(report.Problems[0].Detail, "together") {
+		t.Errorf("have %v, %v", report.Problems, err)
+	}
+}
+
+func TestLintWarnsOfWhatPreventsNoPublication(t *testing.T) {
+	t.Parallel()
+	const seal = "      verification: {by: a, at: '2026-01-31', digest: 'sha256:" // and the digest of another paper
+	for name, test := range map[string]struct{ old, new, field, detail string }{
+		"a key of scoring of another shape": {
+			"  countryCode: ES\n", "  scoring: {pass_mark: much}\n", "spec.scoring.pass_mark", "must be a number",
+		},
+		"LaTeX that lost a backslash": {
+			"prompt: Two?", `prompt: "2 \times 3"`, "spec.papers[0].questions[1].prompt", `if \times is meant`,
+		},
+		"a seal of other content": {
+			"      questions:\n", seal + strings.Repeat("0", 64) + "'}\n      questions:\n",
+			"spec.papers[0].verification", "the paper is sealed as sha256:00",
+		},
+	} {
+		report, err := lintReport(t, strings.Replace(goodExam, test.old, test.new, 1), LintOptions{})
+		if err != nil || len(report.Problems) != 1 {
+			t.Errorf("%s: have %v, %v; want one warning and no error", name, report.Problems, err)
+			continue
+		}
+		found := report.Problems[0]
+		if found.Severity != SeverityWarning || found.Field != test.field || found.Line == 0 || !strings.Contains(found.Detail, test.detail) {
+			t.Errorf("%s: %+v", name, found)
+		}
+		check.Contains(t, found.String(), ": warning: ", name)
+		var text strings.Builder
+		check.NoError(t, report.WriteText(&text))
+		check.Contains(t, text.String(), "1 warnings", name)
+	}
+}
+
+// A roll-back must work while the content is broken, in a repository that runs lint too.
+func TestLintOfAPinnedExamDoesNotJudgeItsContent(t *testing.T) {
+	t.Parallel()
+	broken := strings.Replace(chunkedExam(), `{"choice":"A"}`, `{"choice":"Z"}`, 1)
+	checkLint(t, map[string]lintCase{
+		"a broken chunk":    {text: broken, old: "  countryCode: ES\n", new: "  revision: 3\n"},
+		"a missing chunk":   {text: strings.Replace(broken, "{name: chunk,", "{name: other,", 1), old: "  countryCode: ES\n", new: "  revision: 3\n"},
+		"a broken question": {text: strings.Replace(goodExam, "{choice: A}", "{choice: Z}", 1), old: "  countryCode: ES\n", new: "  revision: 3\n"},
+		"an unknown field": {
+			text: goodExam, old: "  countryCode: ES\n", new: "  revision: 3\n  nmae: x\n",
+			want: []string{"exam.yaml:9:3: spec.nmae: unknown field; did you mean name?"},
+		},
+	})
+}
+
+func TestLintNamesLineFieldAndCharacter(t *testing.T) {
+	t.Parallel()
+	checkLint(t, map[string]lintCase{
+		"LaTeX in double quotes": {
+			text: goodExam, old: "prompt: Two?", new: `prompt: "\frac{1}{2}"`,
+			want: []string{"exam.yaml:23:11: spec.papers[0].questions[1].prompt: must not contain U+000C, which a backslash and the letter f make in a quoted text: write two backslashes for LaTeX"},
+		},
+		"LaTeX in a chunk": {
+			text: chunkedExam(), old: `"prompt":"Two?"`, new: `"prompt":"\beta"`,
+			want: []string{"exam.yaml:29: data[q.jsonl][1].prompt: ConfigMap chunk, key q.jsonl, line 2: must not contain U+0008, which a backslash and the letter b make in a quoted text: write two backslashes for LaTeX"},
+		},
+		"an apostrophe of Windows-1252": {
+			text: goodExam, old: "prompt: Two?", new: `prompt: "don\u0092t"`,
+			want: []string{"exam.yaml:23:11: spec.papers[0].questions[1].prompt: must not contain U+0092, which is ’ in Windows-1252: convert the text from Windows-1252 to UTF-8"},
+		},
+		"lines of Windows": {text: goodExam, old: "prompt: Two?", new: `prompt: "one\r\ntwo"`},
 	})
 }

@@ -37,6 +37,7 @@ type Bundle struct {
 	tiers      []document
 	configMaps map[objectName]*configMap
 	problems   []Problem
+	reported   places
 	files      int
 	ignored    int
 }
@@ -58,11 +59,33 @@ type configMap struct {
 	doc document
 }
 
+// places are fields that are reported already. The root tells documents apart, because two of one file have the same fields.
+type places map[place]bool
+
+type place struct {
+	root  *yaml.Node
+	field string
+}
+
+// covers reports whether p, or anything that holds it, is reported.
+func (s places) covers(doc *document, p path) bool {
+	for n := len(p); n > 0; n-- {
+		if s[place{doc.root, p[:n].String()}] {
+			return true
+		}
+	}
+	return false
+}
+
+func newBundle() *Bundle {
+	return &Bundle{configMaps: make(map[objectName]*configMap), reported: make(places)}
+}
+
 // Load reads files and, recursively, directories: *.yaml, *.yml and *.json; "-" is stdin. Names that begin with a dot
 // are skipped in directories. Documents of other kinds are ignored. It fails only when something cannot be read; what
 // is wrong inside a file comes out of Lint, and makes every other use of the Bundle fail with *ProblemsError.
 func Load(ctx context.Context, stdin io.Reader, paths ...string) (*Bundle, error) {
-	b := &Bundle{configMaps: make(map[objectName]*configMap)}
+	b := newBundle()
 	files, err := expand(paths)
 	if err != nil {
 		return nil, err
@@ -163,16 +186,15 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 func (b *Bundle) addFile(file string, text []byte) {
 	parts, linesBefore := splitDocuments(text)
 	for i, part := range parts {
-		doc, err := parseDocument(file, part, linesBefore[i])
-		var syntax *syntaxError
-		switch {
-		case errors.As(err, &syntax):
+		docs, err := parseDocuments(file, part, linesBefore[i])
+		for _, doc := range docs {
+			b.addDocument(doc)
+		}
+		if syntax, ok := errors.AsType[*syntaxError](err); ok {
 			b.problems = append(b.problems, Problem{
 				Position: Position{File: file, Line: max(syntax.Line, linesBefore[i]+1), Column: syntax.Column},
 				Detail:   syntax.Err.Error(),
 			})
-		case doc != nil:
-			b.addDocument(doc)
 		}
 	}
 }
@@ -181,6 +203,8 @@ func (b *Bundle) addDocument(doc *document) {
 	apiVersion, kind := doc.text("apiVersion"), doc.text("kind")
 	group, _, _ := strings.Cut(apiVersion, "/")
 	switch {
+	case doc.root.Kind == yaml.SequenceNode && holdsOurs(doc.value):
+		b.report(doc, nil, "is a list, which kubectl does not read: write one document for each resource, or one of kind List")
 	case apiVersion == "v1" && kind == "List":
 		b.addList(doc)
 	case apiVersion == "v1" && kind == "ConfigMap":
@@ -200,6 +224,16 @@ func (b *Bundle) addDocument(doc *document) {
 	default:
 		b.report(doc, path{}.field("kind"), fmt.Sprintf("unknown kind %q in %s: known are ExamContent, RateTier and WebhookEndpoint", kind, apiVersion))
 	}
+}
+
+// holdsOurs reports whether a list has a resource of ours.
+func holdsOurs(list any) bool {
+	items, _ := list.([]any)
+	return slices.ContainsFunc(items, func(item any) bool {
+		fields, _ := item.(map[string]any)
+		apiVersion, _ := fields["apiVersion"].(string)
+		return strings.HasPrefix(apiVersion, v1alpha1.GroupVersion.Group+"/")
+	})
 }
 
 // addList takes a List apart, which is what `kubectl get -o yaml` prints.
@@ -233,6 +267,9 @@ func (b *Bundle) addConfigMap(doc *document) {
 			fmt.Sprintf("ConfigMap %s/%s is declared already in %s:%d", name.namespace, name.name, at.File, at.Line))
 		return
 	}
+	if isContent(&added) {
+		b.problems = append(b.problems, formProblems(doc, &corev1.ConfigMap{}, b.reported)...)
+	}
 	b.configMaps[name] = &added
 }
 
@@ -240,7 +277,7 @@ func isContent(found *configMap) bool { return found.Labels[v1alpha1.ContentLabe
 
 func (b *Bundle) addContent(doc *document) {
 	content := Content{doc: *doc, Position: doc.position(nil)}
-	form := formProblems(doc, &content.ExamContent)
+	form := formProblems(doc, &content.ExamContent, b.reported)
 	b.problems = append(b.problems, form...)
 	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(doc.json, &content.ExamContent); err != nil {
 		if len(form) == 0 {
@@ -255,20 +292,22 @@ func (b *Bundle) addContent(doc *document) {
 	b.Contents = append(b.Contents, content)
 }
 
-// formProblems are what a decoder into target would refuse or lose.
-func formProblems(doc *document, target any) []Problem {
+// formProblems are what a decoder into target would refuse, lose or read in another way than others. They are added to reported.
+func formProblems(doc *document, target any, reported places) []Problem {
 	var problems []Problem
 	check := strict{root: doc.root, report: func(p path, at *yaml.Node, detail string) {
 		problems = append(problems, Problem{
 			Position: Position{File: doc.file, Line: at.Line, Column: at.Column},
 			Field:    p.String(), Detail: detail,
 		})
+		reported[place{doc.root, p.String()}] = true
 	}}
 	check.object(doc.value, target)
 	return problems
 }
 
 func (b *Bundle) report(doc *document, p path, detail string) {
+	b.reported[place{doc.root, p.String()}] = true
 	b.problems = append(b.problems, Problem{Position: doc.position(p), Field: p.String(), Detail: detail})
 }
 

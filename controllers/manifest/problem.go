@@ -15,8 +15,21 @@ type Problem struct {
 	// Field is a path into the resource, like `spec.papers[2].questions[14].answer`; empty for a broken file.
 	Field string `json:"field,omitempty"`
 	// Detail says what is wrong, for a person.
-	Detail string `json:"detail"`
+	Detail   string   `json:"detail"`
+	Severity Severity `json:"severity"`
 }
+
+// Severity says whether a problem prevents a publication.
+type Severity string
+
+// The severities. The zero value is an error.
+const (
+	SeverityError   Severity = ""
+	SeverityWarning Severity = "warning"
+)
+
+// MarshalText writes "error" or "warning".
+func (s Severity) MarshalText() ([]byte, error) { return []byte(cmp.Or(s, "error")), nil }
 
 // String prints `file:line:column: field: detail`, which editors and CI systems make clickable.
 func (p Problem) String() string {
@@ -29,6 +42,9 @@ func (p Problem) String() string {
 		}
 	}
 	b.WriteString(": ")
+	if p.Severity == SeverityWarning {
+		b.WriteString("warning: ")
+	}
 	if p.Field != "" {
 		b.WriteString(p.Field + ": ")
 	}
@@ -55,19 +71,25 @@ func (e *ProblemsError) Error() string {
 	return b.String()
 }
 
-// problemsError returns a *ProblemsError, or nil without problems.
+// problemsError returns a *ProblemsError of the errors among problems, or nil if there is none.
 func problemsError(problems []Problem) error {
-	if len(problems) == 0 {
+	var failures []Problem
+	for _, problem := range problems {
+		if problem.Severity == SeverityError {
+			failures = append(failures, problem)
+		}
+	}
+	if len(failures) == 0 {
 		return nil
 	}
-	return &ProblemsError{Problems: problems}
+	return &ProblemsError{Problems: failures}
 }
 
 // sortProblems orders by file, line, column and field, and drops repetitions.
 func sortProblems(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
-			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Detail, b.Detail))
+			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Detail, b.Detail), cmp.Compare(a.Severity, b.Severity))
 	})
 	return slices.Compact(problems)
 }

@@ -148,7 +148,7 @@ func spliceSeals(file string, text []byte, seals []newSeal) ([]byte, error) {
 
 // verifySeals reads the new text and compares it with the documents that it comes from.
 func verifySeals(file string, text []byte, seals []newSeal) error {
-	b := &Bundle{configMaps: make(map[objectName]*configMap)}
+	b := newBundle()
 	b.addFile(file, text)
 	for _, seal := range seals {
 		matches := func(content Content) bool {

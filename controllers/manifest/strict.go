@@ -24,9 +24,24 @@ type strict struct {
 }
 
 // object checks a whole resource against the struct pointed to by target.
-func (s strict) object(value any, target any) {
+func (s strict) object(value any, target any) { s.all(value, reflect.TypeOf(target).Elem()) }
+
+// all checks a value of any type, and that every reader takes it for the same one.
+func (s strict) all(value any, target reflect.Type) {
+	reported := make(map[string]bool)
+	report := s.report
+	s.report = func(p path, at *yaml.Node, detail string) {
+		reported[p.String()] = true
+		report(p, at, detail)
+	}
 	s.duplicates(s.root, nil, 0)
-	s.value(value, reflect.TypeOf(target).Elem(), nil)
+	s.value(value, target, nil)
+	readings := readings{report: func(p path, at *yaml.Node, format string, args ...any) {
+		if !reported[p.String()] {
+			report(p, at, fmt.Sprintf(format, args...))
+		}
+	}}
+	readings.compare(s.root, value, nil, 0)
 }
 
 func (s strict) reportf(p path, format string, args ...any) {

@@ -49,6 +49,9 @@ type inspector struct {
 	path     []segment
 	problems []Problem
 	omitted  int
+	// warn asks for warnings, which prevent no publication.
+	warn     bool
+	warnings []Problem
 }
 
 type segment struct {
@@ -71,6 +74,31 @@ func (v *inspector) reportf(field, format string, args ...any) {
 		v.omitted++
 		return
 	}
+	v.problems = append(v.problems, Problem{Field: v.field(field), Detail: fmt.Sprintf(format, args...)})
+}
+
+// warnf notes a warning, as reportf a problem.
+func (v *inspector) warnf(field, format string, args ...any) {
+	if v.warn && len(v.warnings) < MaxProblems {
+		v.warnings = append(v.warnings, Problem{Field: v.field(field), Detail: fmt.Sprintf(format, args...)})
+	}
+}
+
+// lenient turns what read reports into warnings. It reports whether there was nothing.
+func (v *inspector) lenient(read func()) bool {
+	problems, omitted := v.problems, v.omitted
+	v.problems, v.omitted = nil, 0
+	read()
+	found := v.problems
+	v.problems, v.omitted = problems, omitted
+	if v.warn {
+		v.warnings = append(v.warnings, found[:min(len(found), MaxProblems-min(len(v.warnings), MaxProblems))]...)
+	}
+	return len(found) == 0
+}
+
+// field spells the path of a field of the place where the inspector is.
+func (v *inspector) field(field string) string {
 	var b strings.Builder
 	for _, s := range v.path {
 		if b.Len() > 0 {
@@ -85,7 +113,7 @@ func (v *inspector) reportf(field, format string, args ...any) {
 		b.WriteByte('.')
 	}
 	b.WriteString(field)
-	v.problems = append(v.problems, Problem{Field: b.String(), Detail: fmt.Sprintf(format, args...)})
+	return b.String()
 }
 
 func (v *inspector) err() error {
@@ -95,16 +123,18 @@ func (v *inspector) err() error {
 	return &ValidationError{Problems: v.problems, Omitted: v.omitted}
 }
 
-// text checks an optional string: UTF-8, no U+0000 (which PostgreSQL cannot store), at most limit characters.
+// text checks an optional string: UTF-8, no character that a text cannot have, at most limit characters.
 func (v *inspector) text(field, value string, limit int) bool {
 	switch {
 	case !utf8.ValidString(value):
 		v.reportf(field, "must be valid UTF-8")
-	case strings.IndexByte(value, 0) >= 0:
-		v.reportf(field, "must not contain U+0000")
+	case !v.checkCharacters(field, value):
 	case len(value) > limit && utf8.RuneCountInString(value) > limit:
 		v.reportf(field, "must have at most %d characters", limit)
 	default:
+		if v.warn {
+			v.warnOfEscapes(field, value)
+		}
 		return true
 	}
 	return false

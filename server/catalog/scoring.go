@@ -8,8 +8,8 @@ import (
 )
 
 // ParseScoring reads the keys of an exam's scoring object that have a meaning here (docs/spec.md, part 2); others are
-// left alone, null counts as absent, and conversion is sorted by raw. It fails with a *ValidationError whose fields
-// begin with "scoring".
+// left alone, null counts as absent, and conversion is sorted by raw. A known key of another shape is left alone too: it has no effect.
+// It fails with a *ValidationError whose fields begin with "scoring" if raw is not an object that has one meaning.
 func ParseScoring(raw json.RawMessage) (Scoring, error) {
 	v := &inspector{}
 	var scoring Scoring
@@ -32,29 +32,67 @@ func (v *inspector) scoring(raw json.RawMessage) Scoring {
 		v.reportf("", "is not JSON")
 		return scoring
 	}
-	read(v, rubric, "method", "a string", &scoring.Method)
-	v.text("method", scoring.Method, maxName)
-	if marks, ok := read[map[string]any](v, rubric, "marks", "an object", nil); ok {
-		v.within("marks", func() { scoring.Marks = v.markingOf(marks) })
-	}
-	read(v, rubric, "partial_credit", "true or false", &scoring.PartialCredit)
-	scoring.MaxScore = v.optionalNumber(rubric, "max_score")
-	if scoring.MaxScore != nil && *scoring.MaxScore <= 0 {
-		v.reportf("max_score", "must be more than 0")
-	}
-	scoring.PassMark = v.optionalNumber(rubric, "pass_mark")
-	if scale, ok := read[map[string]any](v, rubric, "scale", "an object", nil); ok {
-		v.within("scale", func() { scoring.Scale = v.scaleOf(scale) })
-	}
-	eachObject(v, rubric, "conversion", func(row map[string]any) {
-		scoring.Conversion = append(scoring.Conversion, Conversion{Raw: v.number(row, "raw"), Scaled: v.number(row, "scaled")})
+	scoring.Method = known(v, rubric, "method", "a string", func(method string) string {
+		v.text("method", method, maxName)
+		return method
 	})
-	v.sortConversion(scoring.Conversion)
-	eachObject(v, rubric, "bands", func(row map[string]any) { scoring.Bands = append(scoring.Bands, v.bandOf(row)) })
-	if read(v, rubric, "source_url", "a string", &scoring.SourceURL); scoring.SourceURL != "" {
-		v.link("source_url", scoring.SourceURL)
-	}
+	scoring.Marks = known(v, rubric, "marks", "an object", func(marks map[string]any) (m *Marking) {
+		v.within("marks", func() { m = v.markingOf(marks) })
+		return m
+	})
+	scoring.PartialCredit = known(v, rubric, "partial_credit", "true or false", func(given bool) bool { return given })
+	scoring.MaxScore = known(v, rubric, "max_score", "a number", func(score float64) *float64 {
+		if score <= 0 {
+			v.reportf("max_score", "must be more than 0")
+		}
+		return &score
+	})
+	scoring.PassMark = known(v, rubric, "pass_mark", "a number", func(mark float64) *float64 { return &mark })
+	scoring.Scale = known(v, rubric, "scale", "an object", func(scale map[string]any) (s *Scale) {
+		v.within("scale", func() { s = v.scaleOf(scale) })
+		return s
+	})
+	scoring.Conversion = known(v, rubric, "conversion", "an array", v.conversionOf)
+	scoring.Bands = known(v, rubric, "bands", "an array", v.bandsOf)
+	scoring.SourceURL = known(v, rubric, "source_url", "a string", func(address string) string {
+		if address != "" {
+			v.link("source_url", address)
+		}
+		return address
+	})
 	return scoring
+}
+
+// known reads one key that has a meaning; kind names T in a warning. A key that is absent, null or of another shape is none.
+func known[T, R any](v *inspector, rubric map[string]any, name, kind string, read func(T) R) (result R) {
+	member := rubric[name]
+	if member == nil {
+		return result
+	}
+	var none R
+	if !v.lenient(func() {
+		if value, ok := member.(T); ok {
+			result = read(value)
+		} else {
+			v.reportf(name, "must be %s", kind)
+		}
+	}) {
+		return none
+	}
+	return result
+}
+
+func (v *inspector) conversionOf(rows []any) (table []Conversion) {
+	v.eachObject("conversion", rows, func(row map[string]any) {
+		table = append(table, Conversion{Raw: v.number(row, "raw"), Scaled: v.number(row, "scaled")})
+	})
+	v.sortConversion(table)
+	return table
+}
+
+func (v *inspector) bandsOf(rows []any) (bands []Band) {
+	v.eachObject("bands", rows, func(row map[string]any) { bands = append(bands, v.bandOf(row)) })
+	return bands
 }
 
 func isAbsent(raw json.RawMessage) bool {
@@ -113,13 +151,6 @@ func (v *inspector) number(object map[string]any, name string) float64 {
 	return value
 }
 
-func (v *inspector) optionalNumber(object map[string]any, name string) *float64 {
-	if value, ok := read[float64](v, object, name, "a number", nil); ok {
-		return &value
-	}
-	return nil
-}
-
 // read takes a member of type T, into target if that is not nil; kind names T in the problem. A member that is absent or
 // null is no problem.
 func read[T any](v *inspector, object map[string]any, name, kind string, target *T) (T, bool) {
@@ -139,9 +170,8 @@ func read[T any](v *inspector, object map[string]any, name, kind string, target 
 	return value, true
 }
 
-// eachObject visits the objects of an array member.
-func eachObject(v *inspector, object map[string]any, name string, visit func(map[string]any)) {
-	rows, _ := read[[]any](v, object, name, "an array", nil)
+// eachObject visits the objects of an array.
+func (v *inspector) eachObject(name string, rows []any, visit func(map[string]any)) {
 	v.length(name, len(rows))
 	for i, row := range rows {
 		v.at(name, i, func() {

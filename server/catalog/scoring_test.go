@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -43,33 +44,19 @@ func TestScoringReadsTheKeysWithAMeaning(t *testing.T) {
 	}
 }
 
-func TestScoringNamesTheWrongKey(t *testing.T) {
+func TestScoringThatHasNoSingleMeaningIsRefused(t *testing.T) {
 	t.Parallel()
 	for raw, field := range map[string]string{
-		`[]`:                                "scoring",
-		`"text"`:                            "scoring",
-		`{`:                                 "scoring",
-		`{"a":1,"a":2}`:                     "scoring",
-		`{"a":1e999}`:                       "scoring",
-		`{"a":"\ud800"}`:                    "scoring",
-		`{"method": 1}`:                     "scoring.method",
-		`{"marks": []}`:                     "scoring.marks",
-		`{"marks": {}}`:                     "scoring.marks.correct",
-		`{"marks": {"correct": "3"}}`:       "scoring.marks.correct",
-		`{"marks": {"correct": 1.0000001}}`: "scoring.marks.correct",
-		`{"marks": {"correct": 1, "incorrect": 2}}`:                   "scoring.marks.incorrect",
-		`{"partial_credit": "yes"}`:                                   "scoring.partial_credit",
-		`{"max_score": 0}`:                                            "scoring.max_score",
-		`{"pass_mark": "50 %"}`:                                       "scoring.pass_mark",
-		`{"scale": "0-9"}`:                                            "scoring.scale",
-		`{"scale": {"min": 9, "max": 0}}`:                             "scoring.scale.max",
-		`{"scale": {"min": 0, "max": 9, "step": -1}}`:                 "scoring.scale.step",
-		`{"conversion": [{"raw": 1}]}`:                                "scoring.conversion[0].scaled",
-		`{"conversion": [1]}`:                                         "scoring.conversion[0]",
-		`{"conversion": [{"raw":1,"scaled":1},{"raw":1,"scaled":2}]}`: "scoring.conversion",
-		`{"bands": [{"min": 0, "max": 1}]}`:                           "scoring.bands[0].label",
-		`{"bands": [{"label": "a", "min": 2, "max": 1}]}`:             "scoring.bands[0].max",
-		`{"source_url": "example.org"}`:                               "scoring.source_url",
+		`[]`:                              "scoring",
+		`"text"`:                          "scoring",
+		`{`:                               "scoring",
+		`{"a":1,"a":2}`:                   "scoring",
+		`{"a":1e999}`:                     "scoring",
+		`{"a":"\ud800"}`:                  "scoring",
+		`{"a":{"b":["x", "\f"]}}`:         "scoring.a.b[1]",
+		`{"bands":[{"descriptor":"\b"}]}`: "scoring.bands[0].descriptor",
+		"{\"a\":\"\u0092\"}":              "scoring.a",
+		"{\"a\u007f\":1}":                 "scoring",
 	} {
 		_, err := catalog.ParseScoring(json.RawMessage(raw))
 		var invalid *catalog.ValidationError
@@ -80,6 +67,47 @@ func TestScoringNamesTheWrongKey(t *testing.T) {
 		if invalid.Problems[0].Field != field {
 			t.Errorf("%s: field = %q, want %q", raw, invalid.Problems[0].Field, field)
 		}
+	}
+}
+
+func TestAScoringKeyOfAnotherShapeHasNoEffectAndAWarning(t *testing.T) {
+	t.Parallel()
+	for raw, field := range map[string]string{
+		`{"method": 1}`:                               "scoring.method",
+		`{"marks": []}`:                               "scoring.marks",
+		`{"marks": "3"}`:                              "scoring.marks",
+		`{"marks": {}}`:                               "scoring.marks.correct",
+		`{"marks": {"correct": "3"}}`:                 "scoring.marks.correct",
+		`{"marks": {"correct": 1.0000001}}`:           "scoring.marks.correct",
+		`{"marks": {"correct": 1, "incorrect": 2}}`:   "scoring.marks.incorrect",
+		`{"partial_credit": "yes"}`:                   "scoring.partial_credit",
+		`{"max_score": 0}`:                            "scoring.max_score",
+		`{"pass_mark": "50 %"}`:                       "scoring.pass_mark",
+		`{"scale": "0-9"}`:                            "scoring.scale",
+		`{"scale": {"min": 9, "max": 0}}`:             "scoring.scale.max",
+		`{"scale": {"min": 0, "max": 9, "step": -1}}`: "scoring.scale.step",
+		`{"conversion": [{"raw": 1}]}`:                "scoring.conversion[0].scaled",
+		`{"conversion": [1]}`:                         "scoring.conversion[0]",
+		`{"conversion": [{"raw":1,"scaled":1},{"raw":1,"scaled":2}]}`: "scoring.conversion",
+		`{"bands": [{"min": 0, "max": 1}]}`:                           "scoring.bands[0].label",
+		`{"bands": [{"label": "a", "min": 2, "max": 1}]}`:             "scoring.bands[0].max",
+		`{"source_url": "example.org"}`:                               "scoring.source_url",
+	} {
+		exam := catalogtest.Clone(catalogtest.SampleExam())
+		exam.Scoring = json.RawMessage(raw[:len(raw)-1] + `, "note": "free"}`)
+		warnings, err := catalog.Inspect(exam)
+		if err != nil || len(warnings) == 0 || warnings[0].Field != field {
+			t.Errorf("%s: warnings %v and %v, want one of %s", raw, warnings, err, field)
+		}
+		scoring, err := catalog.ParseScoring(exam.Scoring)
+		if err != nil || !reflect.DeepEqual(scoring, catalog.Scoring{}) {
+			t.Errorf("%s: scores by %+v, %v", raw, scoring, err)
+		}
+	}
+	scoring, err := catalog.ParseScoring(json.RawMessage(`{"pass_mark": "much", "max_score": 10}`))
+	check.NoError(t, err)
+	if scoring.PassMark != nil || scoring.MaxScore == nil || *scoring.MaxScore != 10 {
+		t.Errorf("a wrong key takes others along: %+v", scoring)
 	}
 }
 

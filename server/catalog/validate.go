@@ -44,6 +44,14 @@ func Validate(exam Exam) error {
 	return v.err()
 }
 
+// Inspect is Validate with warnings, which prevent no publication: keys of scoring that have no effect, and LaTeX commands that probably
+// lost a backslash.
+func Inspect(exam Exam) (warnings []Problem, err error) {
+	v := &inspector{warn: true}
+	v.exam(exam)
+	return v.warnings, v.err()
+}
+
 func (v *inspector) exam(exam Exam) {
 	if len(exam.Key) > maxKey || !examKeyShape.MatchString(exam.Key) {
 		v.reportf("examKey", "must be at most %d of a-z, 0-9 and single inner hyphens", maxKey)
@@ -144,7 +152,22 @@ func (v *inspector) freeForm(raw json.RawMessage) bool {
 			v.reportf("", "is not unambiguous JSON: %s", strings.ToLower(err.Error()))
 			return false
 		}
-		return true
+		return v.freeFormText(raw)
 	}
 	return false
+}
+
+// freeFormText decodes an object only if it has an escape or a forbidden character, or if warnings are asked for.
+func (v *inspector) freeFormText(raw json.RawMessage) bool {
+	if !v.warn && bytes.IndexByte(raw, '\\') < 0 && indexForbidden(string(raw)) < 0 {
+		return true
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		v.reportf("", "is not JSON")
+		return false
+	}
+	before := len(v.problems) + v.omitted
+	v.checkFreeForm("", value)
+	return len(v.problems)+v.omitted == before
 }

@@ -68,7 +68,7 @@ func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
 		{"sections[0].name", func(e *catalog.Exam) { e.Sections = []catalog.Section{{}} }},
 		{"sections[0].questions", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Questions: -1}} }},
 		{"sections[0].skills[1]", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Skills: []string{"b", ""}}} }},
-		{"scoring.pass_mark", func(e *catalog.Exam) { e.Scoring = json.RawMessage(`{"pass_mark": true}`) }},
+		{"scoring", func(e *catalog.Exam) { e.Scoring = json.RawMessage(`[]`) }},
 		{"resources.officialSites[0].url", func(e *catalog.Exam) {
 			e.Resources.OfficialSites = []catalog.Link{{Title: "a", URL: "ftp://example.org"}}
 		}},

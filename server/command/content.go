@@ -54,7 +54,7 @@ func newContentLint() *cobra.Command {
 				return err
 			}
 			if listed != nil {
-				return fmt.Errorf("%d problems", len(found.Problems))
+				return fmt.Errorf("%d problems", len(listed.Problems))
 			}
 			return nil
 		},

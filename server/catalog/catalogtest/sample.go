@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"pgregory.net/rapid"
 
@@ -71,10 +72,15 @@ func Seal(t *testing.T, exam catalog.Exam) catalog.Exam {
 	return exam
 }
 
-// text generates strings that are not blank, of any characters but U+0000.
+// text generates strings that are not blank, of any characters that a text can have.
 func text() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
-		return "x" + strings.ReplaceAll(rapid.StringN(0, 20, 80).Draw(t, "text"), "\x00", "")
+		return "x" + strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) && r != '\n' && r != '\t' || r == 0xfffe || r == 0xffff {
+				return -1
+			}
+			return r
+		}, rapid.StringN(0, 20, 80).Draw(t, "text"))
 	})
 }
 

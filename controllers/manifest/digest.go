@@ -2,9 +2,13 @@ package manifest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"unicode/utf8"
 
+	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 )
 
@@ -16,6 +20,37 @@ type DigestOptions struct {
 	// By and At replace verification.by and .at of the papers whose digest is written. Empty: what the file holds is
 	// kept, and a paper without them is an error. At is a date or an RFC 3339 time.
 	By, At string
+	// Paper limits all of it to the paper of this ID; empty: every paper.
+	Paper string
+}
+
+// Check refuses a By or At that no seal can have. It fails with a *ReviewerError.
+func (o DigestOptions) Check() error { return checkReviewer(o.By, o.At) }
+
+// ReviewerError says that a seal cannot carry a reviewer's name or a time.
+type ReviewerError struct {
+	// Option is "by" or "at".
+	Option string
+	Detail string
+}
+
+func (e *ReviewerError) Error() string { return e.Option + ": " + e.Detail }
+
+// maxReviewer is the schema's limit of verification.by, in characters.
+const maxReviewer = 200
+
+// checkReviewer holds what is not empty against the rules for a seal.
+func checkReviewer(by, at string) error {
+	if utf8.RuneCountInString(by) > maxReviewer {
+		return &ReviewerError{Option: "by", Detail: fmt.Sprintf("must have at most %d characters", maxReviewer)}
+	}
+	given := catalog.Verification{By: by, At: at, Digest: catalog.Digest{}.String()}
+	for _, problem := range catalog.CheckVerification(given) {
+		if problem.Field == "by" && by != "" || problem.Field == "at" && at != "" {
+			return &ReviewerError{Option: problem.Field, Detail: problem.Detail}
+		}
+	}
+	return nil
 }
 
 // DigestReport tells the seal digest of each paper.
@@ -57,21 +92,32 @@ func (s PaperSeal) String() string {
 func (r DigestReport) WriteText(w io.Writer) error { return writeLines(w, r.Papers) }
 
 // Digest computes the seal digest of every paper of b, and writes it into the files if asked to. Papers whose chunks
-// cannot be read have none: it fails with Assemble's reference errors, or with *ProblemsError. When it fails no file is
+// cannot be read have none: it fails with Assemble's reference errors, with *ProblemsError or *ReviewerError. When it fails no file is
 // changed, except that files written before an error of the file system stay written.
 func Digest(ctx context.Context, b *Bundle, options DigestOptions) (DigestReport, error) {
-	if err := b.Err(); err != nil {
+	if err := errors.Join(options.Check(), b.Err()); err != nil {
 		return DigestReport{}, err
 	}
-	var report DigestReport
+	if options.Paper != "" {
+		if _, err := locatePaper(b, options.Paper); err != nil {
+			return DigestReport{}, err
+		}
+	}
+	report := DigestReport{Papers: []PaperSeal{}}
 	var edits sealEdits
 	for i := range b.Contents {
 		content := &b.Contents[i]
+		if options.Paper != "" && !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return p.PaperID == options.Paper }) {
+			continue
+		}
 		exam, err := assembleUnchecked(ctx, content, b)
 		if err != nil {
 			return DigestReport{}, err
 		}
 		for j, paper := range exam.Papers {
+			if options.Paper != "" && paper.ID != options.Paper {
+				continue
+			}
 			seal, err := sealOf(content, j, paper)
 			if err != nil {
 				return DigestReport{}, err

@@ -77,6 +77,11 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 			text: strings.ReplaceAll(withSeal, "\n", "\r\n"), options: DigestOptions{Write: true},
 			want: strings.ReplaceAll(strings.Replace(withSeal, "sha256:"+strings.Repeat("0", 64), digest, 1), "\n", "\r\n"),
 		},
+		"a new seal between carriage returns": {
+			text: strings.ReplaceAll(goodExam, "\n", "\r\n"), options: DigestOptions{Write: true, By: "a", At: "2026-02-01"},
+			want: strings.ReplaceAll(strings.Replace(goodExam, "      questions:\n",
+				"      verification:\n        by: \"a\"\n        at: \"2026-02-01\"\n        digest: \""+digest+"\"\n      questions:\n", 1), "\n", "\r\n"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,4 +131,72 @@ func TestDigestWriteNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 	check.Equal(t, text, goodExam, "the file")
+}
+
+// A reviewer names the paper that was read, and must not vouch for others.
+func TestDigestOfAPaperLeavesOthersAsTheyAre(t *testing.T) {
+	t.Parallel()
+	papers, _, _ := strings.Cut(goodExam, "    - paperID")
+	paper := goodExam[len(papers):]
+	file := writeExam(t, "exam.yaml", goodExam+strings.Replace(paper, "es-mir-2013", "es-mir-2014", 1))
+	seal := DigestOptions{Write: true, By: "Ann", At: "2026-02-01", Paper: "es-mir-2014"}
+	report, err := Digest(t.Context(), load(t, file), seal)
+	check.NoError(t, err)
+	if len(report.Papers) != 1 || report.Papers[0].PaperID != seal.Paper || !report.Papers[0].Written {
+		t.Errorf("have %+v", report.Papers)
+	}
+	for i, paper := range load(t, file).Contents[0].Spec.Papers {
+		if (paper.Verification != nil) != (i == 1) {
+			t.Errorf("paper %s has the seal %+v", paper.PaperID, paper.Verification)
+		}
+	}
+	seal.Paper = "es-mir-2015"
+	if _, err := Digest(t.Context(), load(t, file), seal); err == nil || !strings.Contains(err.Error(), "there is no paper es-mir-2015") {
+		t.Errorf("a paper that is not there: %v", err)
+	}
+}
+
+func TestDigestRefusesAReviewerThatNoSealCanName(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ by, at, option string }{
+		{"Ann", "tomorrow", "at"},
+		{"Ann", "31.1.2026", "at"},
+		{"Ann", "2026-01-31 10:00", "at"},
+		{strings.Repeat("é", 201), "2026-01-31", "by"},
+		{"A\u0092", "2026-01-31", "by"},
+		{" ", "2026-01-31", "by"},
+	} {
+		file := writeExam(t, "exam.yaml", goodExam)
+		_, text, err := digestFile(t, file, DigestOptions{Write: true, By: test.by, At: test.at})
+		var refused *ReviewerError
+		if !errors.As(err, &refused) || refused.Option != test.option {
+			t.Errorf("by %q at %q: %v", test.by, test.at, err)
+		}
+		check.Equal(t, text, goodExam, "the file")
+	}
+}
+
+// JSON resources in a row are sealed each in its place.
+func TestDigestWriteOfJSONResourcesInARow(t *testing.T) {
+	t.Parallel()
+	var row strings.Builder
+	for _, text := range []string{goodExam, strings.ReplaceAll(goodExam, "es-mir", "es-eir")} {
+		doc, err := parseText([]byte(text))
+		check.NoError(t, err)
+		asJSON, err := compactJSON(doc.value)
+		check.NoError(t, err)
+		row.Write(append(asJSON, '\n'))
+	}
+	file := writeExam(t, "exams.json", row.String())
+	options := DigestOptions{Write: true, By: "Ann", At: "2026-02-01"}
+	report, err := Digest(t.Context(), load(t, file), options)
+	check.NoError(t, err)
+	check.Equal(t, len(report.Papers), 2, "papers")
+	again, err := Digest(t.Context(), load(t, file), DigestOptions{})
+	check.NoError(t, err)
+	for i, paper := range again.Papers {
+		if !paper.Matches || paper.Digest != report.Papers[i].Digest {
+			t.Errorf("%+v", paper)
+		}
+	}
 }

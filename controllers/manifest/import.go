@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -48,6 +49,8 @@ type ImportReport struct {
 	Exams []ImportedExam `json:"exams"`
 	// Removed are files of an earlier import, below the imported exams' folders, that are not part of this one.
 	Removed []string `json:"removed,omitempty"`
+	// Problems are the errors, with which nothing is written, and the warnings.
+	Problems []Problem `json:"problems"`
 	// Ignored counts fields of the input that the format does not know, by `file: field`.
 	Ignored map[string]int `json:"ignored,omitempty"`
 }
@@ -61,8 +64,11 @@ type ImportedExam struct {
 	ConfigMaps int    `json:"config_maps"`
 }
 
-// WriteText prints one exam a line.
+// WriteText prints one problem and one exam a line.
 func (r ImportReport) WriteText(w io.Writer) error {
+	if err := writeLines(w, r.Problems); err != nil {
+		return err
+	}
 	for _, exam := range r.Exams {
 		if _, err := fmt.Fprintf(w, "%s: %d papers, %d questions → %s and %d ConfigMaps\n",
 			exam.ExamKey, exam.Papers, exam.Questions, exam.File, exam.ConfigMaps); err != nil {
@@ -86,18 +92,21 @@ func (r ImportReport) WriteText(w io.Writer) error {
 // `<exam_key>/<paper_id>-NN.yaml` for papers too big to be inline. The same input and options give the same bytes.
 // A paper's provenance.sourceDigest is the SHA-256 of its lines of questions.jsonl, each with its line feed.
 //
-// All that is wrong in the input comes back as one *ProblemsError, by file, line and field; nothing is written then.
+// All that is wrong in the input comes back as one *ProblemsError, by file, line and field, and in the report; nothing is written then.
 // Papers of kind "partial" or "pool" are named in an annotation (PaperKindsAnnotation), for want of a field; the data
 // set's name in a comment.
 func Import(ctx context.Context, options ImportOptions) (ImportReport, error) {
 	i := newImporter(options)
+	if err := checkReviewer(options.By, ""); err != nil {
+		return i.report(), err
+	}
 	if err := i.read(ctx); err != nil {
-		return ImportReport{}, err
+		return i.report(), err
 	}
-	report := ImportReport{Exams: []ImportedExam{}, Ignored: i.ignored}
 	if len(i.problems) > 0 { // the rules would only complain of what is missing
-		return ImportReport{}, problemsError(sortProblems(i.problems))
+		return i.report(), problemsError(sortProblems(i.problems))
 	}
+	report := i.report()
 	var objects []outFile
 	for _, exam := range i.exams {
 		if err := ctx.Err(); err != nil {
@@ -119,9 +128,10 @@ func Import(ctx context.Context, options ImportOptions) (ImportReport, error) {
 			Papers: len(exam.papers), Questions: exam.questions(), ConfigMaps: len(files) - 1,
 		})
 	}
-	if len(i.problems) > 0 {
-		return ImportReport{}, problemsError(sortProblems(i.problems))
+	if err := problemsError(sortProblems(i.problems)); err != nil {
+		return i.report(), err
 	}
+	report.Problems = i.report().Problems
 	removed, err := writeFiles(options.Out, objects)
 	report.Removed = removed
 	return report, err
@@ -176,6 +186,11 @@ func newImporter(options ImportOptions) *importer {
 	return &importer{options: options, papers: make(map[string]*importedPaper), ignored: make(map[string]int)}
 }
 
+// report is a report without any output.
+func (i *importer) report() ImportReport {
+	return ImportReport{Exams: []ImportedExam{}, Problems: append([]Problem{}, sortProblems(i.problems)...), Ignored: i.ignored}
+}
+
 func (i *importer) file(name string) string { return filepath.Join(i.options.From, name) }
 
 func (i *importer) reportf(at Position, field, format string, args ...any) {
@@ -222,7 +237,7 @@ func (i *importer) readExams() error {
 	if !ok {
 		return nil
 	}
-	root, err := jsonNode(text)
+	root, err := jsonNode(bytes.TrimPrefix(text, []byte("\ufeff")))
 	if err != nil {
 		return err // it was read a moment ago
 	}
@@ -307,7 +322,7 @@ func (i *importer) convert(ctx context.Context, exam *importedExam) bool {
 		converted.Questions = paper.questions
 		exam.spec.Papers = append(exam.spec.Papers, converted)
 	}
-	a := assembler{content: &v1alpha1.ExamContent{Spec: exam.spec}}
+	a := assembler{content: &v1alpha1.ExamContent{Spec: exam.spec}, warn: true}
 	if err := a.run(ctx); err != nil { // without references nothing is read
 		i.reportf(exam.at, "", "%v", err)
 		return false
@@ -318,7 +333,10 @@ func (i *importer) convert(ctx context.Context, exam *importedExam) bool {
 		return false
 	}
 	for _, problem := range problems {
-		i.finding(exam, problem)
+		i.finding(exam, problem, SeverityError)
+	}
+	for _, warning := range a.warnings {
+		i.finding(exam, warning, SeverityWarning)
 	}
 	if omitted > 0 {
 		i.reportf(exam.at, "", "and %d more problems in exam %s", omitted, exam.value.ExamKey)
@@ -345,7 +363,7 @@ var neutralNames = strings.NewReplacer("examKey", "exam_key", "paperID", "paper_
 	"questionTypes", "question_types", "officialSites", "official_sites", "pastQuestionsSources", "past_questions_sources")
 
 // finding reports a problem of the catalogue's rules at the line that the value comes from.
-func (i *importer) finding(exam *importedExam, problem catalog.Problem) {
+func (i *importer) finding(exam *importedExam, problem catalog.Problem, severity Severity) {
 	p := parsePath(problem.Field)
 	at := exam.at
 	if len(p) > 1 && p[0].key == "papers" {
@@ -355,7 +373,9 @@ func (i *importer) finding(exam *importedExam, problem catalog.Problem) {
 			at, p = Position{File: i.file("questions.jsonl"), Line: paper.lines[p[1].index]}, p[2:]
 		}
 	}
-	i.reportf(at, neutralNames.Replace(p.String()), "%s", problem.Detail)
+	i.problems = append(i.problems, Problem{
+		Position: at, Field: neutralNames.Replace(p.String()), Detail: problem.Detail, Severity: severity,
+	})
 }
 
 // kinds lists the papers that are no whole sittings, `paper_id=kind`.

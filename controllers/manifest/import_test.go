@@ -50,6 +50,10 @@ func TestImportNamesFileLineAndField(t *testing.T) {
 		"letter not offered": {`"value": "A"`, `"value": "C"`, `questions.jsonl:1: answer.choice: "C" is not among the options`},
 		"question twice":     {`"number": 2`, `"number": 1`, `questions.jsonl:2: number: section 1 has a question 1 already: questions[0]`},
 		"no licence":         {`"license": "MIT"`, `"license": ""`, `papers.jsonl:1: provenance.license: is required`},
+		"LaTeX":              {`"prompt": "p"`, `"prompt": "\frac{1}{2}"`, `questions.jsonl:1: prompt: must not contain U+000C, which a backslash and the letter f make in a quoted text: write two backslashes for LaTeX`},
+		"Windows-1252":       {`"prompt": "p"`, "\"prompt\": \"don\u0092t\"", `questions.jsonl:1: prompt: must not contain U+0092, which is ’ in Windows-1252: convert the text from Windows-1252 to UTF-8`},
+		"U+007F":             {`"A": "a"`, "\"A\": \"a\u007f\"", `questions.jsonl:1: options.A: must not contain U+007F`},
+		"U+FFFF":             {`"title": "P"`, "\"title\": \"P\uffff\"", `papers.jsonl:1: title: must not contain U+FFFF`},
 		"country":            {`"country_code": "ES"`, `"country_code": "es"`, `exams.json:1:2: country_code: must be an ISO 3166-1 alpha-2 code in upper case, not "es"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,4 +184,45 @@ func FuzzReadLines(f *testing.F) {
 			t.Fatalf("%d records in %d lines", lines, total)
 		}
 	})
+}
+
+func TestImportReportsEveryProblemAndWarning(t *testing.T) {
+	t.Parallel()
+	var questions strings.Builder
+	for number := range 12 {
+		questions.WriteString(strings.Replace(fmt.Sprintf(oneQuestion, number+1), `"A", `, "", 1))
+		questions.WriteString("\n")
+	}
+	wrong := strings.ReplaceAll(questions.String(), `"value": "A"`, `"value": ["A"]`)
+	from := neutralFolder(t, oneExam, onePaper+"\n", wrong)
+	report, err := Import(t.Context(), ImportOptions{From: from, Out: t.TempDir()})
+	var refused *ProblemsError
+	if !errors.As(err, &refused) || len(report.Problems) != 12 {
+		t.Fatalf("%v, %d problems in the report, want 12", err, len(report.Problems))
+	}
+	var text strings.Builder
+	check.NoError(t, report.WriteText(&text))
+	check.Equal(t, strings.Count(text.String(), ": answer: "), 12, "lines in %s", text.String())
+
+	from = neutralFolder(t, strings.Replace(oneExam, `"scoring": {}`, `"scoring": {"max_score": "ten"}`, 1), onePaper+"\n",
+		strings.Replace(twoQuestions(), `"prompt": "p"`, `"prompt": "2 \times 3"`, 1))
+	report, err = Import(t.Context(), ImportOptions{From: from, Out: t.TempDir()})
+	check.NoError(t, err)
+	if len(report.Problems) != 2 || report.Problems[0].Severity != SeverityWarning || report.Problems[1].Line != 1 {
+		t.Errorf("have %v, want two warnings", report.Problems)
+	}
+}
+
+// A byte order mark is no part of a file's text.
+func TestImportReadsFilesWithAByteOrderMark(t *testing.T) {
+	t.Parallel()
+	const mark = "\ufeff"
+	digests := make([]string, 0, 2)
+	for _, mark := range []string{"", mark} {
+		out := t.TempDir()
+		report, err := Import(t.Context(), ImportOptions{From: neutralFolder(t, mark+oneExam, mark+onePaper+"\n", mark+twoQuestions()), Out: out})
+		check.NoError(t, err)
+		digests = append(digests, string(testkit.ReadFile(t, report.Exams[0].File)))
+	}
+	check.Equal(t, digests[1], digests[0], "what is written")
 }

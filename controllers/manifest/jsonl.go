@@ -51,6 +51,9 @@ func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
 	for scanner.Scan() {
 		line++
 		text := scanner.Bytes()
+		if line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // it is no part of what source digests cover
+		}
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue
 		}

@@ -59,15 +59,15 @@ func (r PublishReport) WriteText(w io.Writer) error { return writeLines(w, r.Exa
 // before it publishes the first; each exam is one transaction. It fails with the errors of Assemble and of
 // catalog.Publisher.Publish; exams that are in the report beside the error are published.
 func Publish(ctx context.Context, b *Bundle, publisher Publisher, clusterName string) (PublishReport, error) {
+	report := PublishReport{Exams: []PublishedExam{}} // also with an error: it is printed
 	exams, err := assembleAll(ctx, b)
 	if err != nil {
-		return PublishReport{}, err
+		return report, err
 	}
 	d, err := schemaDefaults()
 	if err != nil {
-		return PublishReport{}, err
+		return report, err
 	}
-	report := PublishReport{Exams: []PublishedExam{}}
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}

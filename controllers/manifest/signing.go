@@ -77,7 +77,7 @@ func Sign(ctx context.Context, b *Bundle, paperID, signature string) (DigestRepo
 		return DigestReport{}, err
 	}
 	at := found.path().field("verification").field("signature")
-	signature = strings.TrimSpace(signature)
+	signature = lines(strings.TrimSpace(signature))
 	if err := seals.Inspect(found.statement, signature); err != nil {
 		return DigestReport{}, found.problem(at, err)
 	}
@@ -114,6 +114,23 @@ func findPaper(ctx context.Context, b *Bundle, paperID string) (*foundPaper, err
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
+	found, err := locatePaper(b, paperID)
+	if err != nil {
+		return nil, err
+	}
+	exam, err := assembleUnchecked(ctx, found.content, b)
+	if err != nil {
+		return nil, err
+	}
+	if found.statement, err = exam.Papers[found.index].Statement(found.content.Spec.ExamKey); err != nil {
+		return nil, found.problem(found.path().field("verification"),
+			fmt.Errorf("the paper %w: seal it first, with content digest --write", err))
+	}
+	return found, nil
+}
+
+// locatePaper finds the one paper of this ID; any ID will do if it is empty.
+func locatePaper(b *Bundle, paperID string) (*foundPaper, error) {
 	var found *foundPaper
 	count := 0
 	for i := range b.Contents {
@@ -133,14 +150,6 @@ func findPaper(ctx context.Context, b *Bundle, paperID string) (*foundPaper, err
 		return nil, fmt.Errorf("there are %d papers in these files: name one with --paper", count)
 	case count > 1:
 		return nil, fmt.Errorf("there are %d papers %s in these files: name fewer files", count, paperID)
-	}
-	exam, err := assembleUnchecked(ctx, found.content, b)
-	if err != nil {
-		return nil, err
-	}
-	if found.statement, err = exam.Papers[found.index].Statement(found.content.Spec.ExamKey); err != nil {
-		return nil, found.problem(found.path().field("verification"),
-			fmt.Errorf("the paper %w: seal it first, with content digest --write", err))
 	}
 	return found, nil
 }

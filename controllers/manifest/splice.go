@@ -321,14 +321,14 @@ func (s *splicer) insert(mapping *yaml.Node, head string, below []string, inline
 	if !found {
 		return errNotEditable
 	}
-	indent := strings.Repeat(" ", first.Column-1)
+	indent, end := strings.Repeat(" ", first.Column-1), s.lineEnd(first.Line-1)
 	var entry strings.Builder
 	for _, text := range append([]string{head}, below...) {
-		entry.WriteString(indent + text + "\n")
+		entry.WriteString(indent + text + end)
 	}
 	text := entry.String()
 	if line >= len(s.lines) { // the file's last line does not end
-		s.splices = append(s.splices, splice{offset: len(s.text), text: "\n" + strings.TrimSuffix(text, "\n")})
+		s.splices = append(s.splices, splice{offset: len(s.text), text: end + strings.TrimSuffix(text, end)})
 		return nil
 	}
 	s.splices = append(s.splices, splice{offset: s.lines[line], text: text})
@@ -363,6 +363,17 @@ func (s *splicer) textOfLine(line int) []byte {
 		return s.text[s.lines[line]:s.lines[line+1]]
 	}
 	return s.text[s.lines[line]:]
+}
+
+// lineEnd is how a line ends; the last one, which may have no end, as the first.
+func (s *splicer) lineEnd(line int) string {
+	if line+1 >= len(s.lines) {
+		line = 0
+	}
+	if bytes.HasSuffix(s.textOfLine(line), []byte("\r\n")) {
+		return "\r\n"
+	}
+	return "\n"
 }
 
 func quoted(value string) string {

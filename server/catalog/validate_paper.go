@@ -103,6 +103,13 @@ func (v *inspector) provenance(p Provenance) {
 	}
 }
 
+// CheckVerification returns what is wrong with a seal, whatever paper it is of. Fields are by, at, digest and signature.
+func CheckVerification(seal Verification) []Problem {
+	v := &inspector{}
+	v.verification(seal)
+	return v.problems
+}
+
 func (v *inspector) verification(seal Verification) {
 	v.required("by", seal.By, maxName)
 	if _, err := time.Parse(time.RFC3339, seal.At); err != nil {

@@ -29,6 +29,48 @@ type report interface{ WriteText(w io.Writer) error }
 
 func printReport(out *cli.Output, w io.Writer, r report) error { return out.Print(w, r, r.WriteText) }
 
+// problemsReport is what a content command prints that meets problems in files.
+type problemsReport struct {
+	Problems []manifest.Problem `json:"problems"`
+}
+
+// WriteText prints one problem a line.
+func (r problemsReport) WriteText(w io.Writer) error {
+	for _, problem := range r.Problems {
+		if _, err := fmt.Fprintln(w, problem); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explain prints every problem in files and returns how many there are; any other error as it is.
+func explain(cmd *cobra.Command, out *cli.Output, err error) error {
+	if reviewer, ok := errors.AsType[*manifest.ReviewerError](err); ok {
+		return &cli.UsageError{Err: fmt.Errorf("--%w", reviewer)}
+	}
+	listed, ok := errors.AsType[*manifest.ProblemsError](err)
+	if !ok {
+		return err
+	}
+	return errors.Join(printReport(out, cmd.OutOrStdout(), problemsReport{listed.Problems}), problemCount(listed))
+}
+
+func problemCount(listed *manifest.ProblemsError) error {
+	if len(listed.Problems) == 1 {
+		return errors.New("1 problem")
+	}
+	return fmt.Errorf("%d problems", len(listed.Problems))
+}
+
+// warnOfUnsigned warns before papers are published in production that an operator with trusted verifiers would refuse.
+func warnOfUnsigned(stderr io.Writer, publisher *catalog.Publisher, verifiers catalog.Verifiers) {
+	if verifiers == nil && publisher.Trust() == string(postgres.Production) {
+		_, _ = fmt.Fprintln(stderr, "warning: this is a production database, and seals without a signature are accepted: "+
+			"name the operator's file of verifiers in --trusted-verifiers to check signatures")
+	}
+}
+
 func newContentLint() *cobra.Command {
 	var out cli.Output
 	var trusted string
@@ -54,7 +96,7 @@ func newContentLint() *cobra.Command {
 				return err
 			}
 			if listed != nil {
-				return fmt.Errorf("%d problems", len(listed.Problems))
+				return problemCount(listed)
 			}
 			return nil
 		},
@@ -73,23 +115,27 @@ func newContentDigest() *cobra.Command {
 		Short: "Print each paper's verification seal, or write it into the files; help to sign it",
 		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
+			if err := options.Check(); err != nil {
+				return explain(cmd, &out, err)
+			}
 			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
 			}
 			if signing.message {
-				return signing.printMessage(cmd, bundle)
+				return explain(cmd, &out, signing.printMessage(cmd, bundle))
 			}
 			if signing.signature != "" {
 				signed, err := signing.write(cmd, bundle)
 				if err != nil {
-					return err
+					return explain(cmd, &out, err)
 				}
 				return printReport(&out, cmd.OutOrStdout(), signed)
 			}
+			options.Paper = signing.paper
 			seals, err := manifest.Digest(cmd.Context(), bundle, options)
 			if err != nil {
-				return err
+				return explain(cmd, &out, err)
 			}
 			return printReport(&out, cmd.OutOrStdout(), seals)
 		},
@@ -118,7 +164,7 @@ func newContentDiff() *cobra.Command {
 			return withPublisher(cmd.Context(), databaseURL, "", func(publisher *catalog.Publisher) error {
 				diff, err := manifest.Diff(cmd.Context(), bundle, publisher)
 				if err != nil {
-					return err
+					return explain(cmd, &out, err)
 				}
 				return printReport(&out, cmd.OutOrStdout(), diff)
 			})
@@ -146,8 +192,11 @@ func newContentPublish() *cobra.Command {
 				return err
 			}
 			return withPublisher(cmd.Context(), databaseURL, environment, func(publisher *catalog.Publisher) error {
-				publisher = publisher.Trusting(verifiers)
-				published, err := manifest.Publish(cmd.Context(), bundle, publisher, clusterName)
+				warnOfUnsigned(cmd.ErrOrStderr(), publisher, verifiers)
+				published, err := manifest.Publish(cmd.Context(), bundle, publisher.Trusting(verifiers), clusterName)
+				if _, listed := errors.AsType[*manifest.ProblemsError](err); listed {
+					return explain(cmd, &out, err) // nothing is published then
+				}
 				return errors.Join(printReport(&out, cmd.OutOrStdout(), published), err)
 			})
 		},

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,8 +38,11 @@ func newContentImport() *cobra.Command {
 				}
 			}
 			imported, err := manifest.Import(cmd.Context(), options)
+			if listed, ok := errors.AsType[*manifest.ProblemsError](err); ok {
+				return errors.Join(printReport(&out, cmd.OutOrStdout(), imported), problemCount(listed))
+			}
 			if err != nil {
-				return err
+				return explain(cmd, &out, err)
 			}
 			return printReport(&out, cmd.OutOrStdout(), imported)
 		},

@@ -76,6 +76,9 @@ func newRoot(program Program) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := cmd.ValidateFlagGroups(); err != nil { // cobra's own check does not make it a usage error
+				return &cli.UsageError{Err: err}
+			}
 			return checkTimes(cmd)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -46,7 +46,7 @@ func (f *signingFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVar(&f.message, "message", false, "print exactly what the verifier of one paper signs")
 	flags.StringVar(&f.signature, "signature", "", "put the signature in this file (-: standard input) into one paper's verification")
-	flags.StringVar(&f.paper, "paper", "", "which paper, where the files hold several")
+	flags.StringVar(&f.paper, "paper", "", "only the paper of this ID; required with --message and --signature if the files hold several")
 }
 
 func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *manifest.Bundle) error {

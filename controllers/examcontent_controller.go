@@ -36,6 +36,7 @@ func examContentConditions() []string {
 type ExamContentReconciler struct {
 	frame
 	publisher Publisher
+	timer     *publishTimer
 	// restrictAdoption makes each namespace adopt only those keys of other namespaces that its annotation lists.
 	restrictAdoption bool
 	// lookWhole says of a look at what has not changed that it is to read everything all the same.

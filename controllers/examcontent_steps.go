@@ -145,13 +145,11 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 	if at := s.content.Status.PublishedAt; at != nil {
 		options.Remembered = catalog.Remembered{Revision: s.content.Status.Revision, PublishedAt: at.Time}
 	}
-	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
-	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.content.Spec.Adopt && r.restrictAdoption {
-		if err := r.permitAdoption(ctx, s, conflict.Owner); err != nil {
-			return stop, err
-		}
-		options.AdoptFrom = &conflict.Owner
-		published, err = r.publisher.Publish(ctx, s.claim, s.exam, options)
+	began := r.now()
+	published, err := r.publishAs(ctx, s, options)
+	r.timer.observe(r.now().Sub(began), published.Changed, err)
+	if asBlocked(err) != nil {
+		return stop, err
 	}
 	if err != nil {
 		return stop, s.explainRefusal(err)
@@ -159,6 +157,19 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 	s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
 	s.record(published)
 	return stop, nil
+}
+
+// publishAs publishes, and asks for permission first if the key must be adopted.
+func (r *ExamContentReconciler) publishAs(ctx context.Context, s *examScope, options catalog.Options) (catalog.Publication, error) {
+	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
+	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.content.Spec.Adopt && r.restrictAdoption {
+		if err := r.permitAdoption(ctx, s, conflict.Owner); err != nil {
+			return catalog.Publication{}, err
+		}
+		options.AdoptFrom = &conflict.Owner
+		published, err = r.publisher.Publish(ctx, s.claim, s.exam, options)
+	}
+	return published, err
 }
 
 // explainRefusal names the spec's field for each of the catalogue's typed errors and passes others on.
@@ -210,9 +221,7 @@ func (s *examScope) explainRefusal(err error) error {
 func (s *examScope) explainSeal(seal *catalog.SealError, err error) error {
 	if seal.Untrusted == nil {
 		field := fmt.Sprintf("spec.papers[%d].verification", s.paperIndex(seal.PaperID))
-		refused := stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{fmt.Sprintf("%s: %v", field, seal), err})
-		refused.Note = fmt.Sprintf("%s: paper %s is not sealed as it is; condition Published says what has changed", field, seal.PaperID)
-		return refused
+		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonSealMismatch, &described{fmt.Sprintf("%s: %v", field, seal), err})
 	}
 	field := fmt.Sprintf("spec.papers[%d].verification.signature", s.paperIndex(seal.PaperID))
 	if s.content.Spec.Revision != nil {

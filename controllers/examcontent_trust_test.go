@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/manifest"
@@ -70,6 +72,11 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 		check.Contains(t, message, want, "message")
 	}
 	in.until(content, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonSealUntrusted)
+	in.eventually("record the refusal without the answers", func() (bool, string) {
+		notes := in.eventNotes(content)
+		all := strings.Join(notes, "\n")
+		return strings.Contains(all, "says what has changed") && !strings.Contains(all, "B → C"), all
+	})
 	in.until(content, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted)
 	if content.Status.Revision != 1 || in.answerServed(content.Spec.ExamKey) != "B" {
 		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
@@ -80,6 +87,19 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 	if content.Status.Revision != 2 || in.answerServed(content.Spec.ExamKey) != "C" {
 		t.Errorf("revision %d, answer %s is served", content.Status.Revision, in.answerServed(content.Spec.ExamKey))
 	}
+}
+
+// eventNotes are the texts of all events of a resource.
+func (in *installation) eventNotes(object client.Object) (notes []string) {
+	in.t.Helper()
+	list := &eventsv1.EventList{}
+	check.NoError(in.t, in.kube.List(in.t.Context(), list, client.InNamespace(object.GetNamespace())))
+	for _, event := range list.Items {
+		if event.Regarding.UID == object.GetUID() {
+			notes = append(notes, event.Note)
+		}
+	}
+	return notes
 }
 
 func TestARollBackToWhatNobodySignedIsRefused(t *testing.T) {

@@ -16,10 +16,7 @@ type blockedError struct {
 	Stalled bool
 	// RetryAfter is when to look again although nothing was seen to change; 0: at the next resync.
 	RetryAfter time.Duration
-	// Note is what events say in place of Err, which may show answers; empty: Err may be shown. Conditions are for authors,
-	// events travel further.
-	Note string
-	Err  error
+	Err        error
 }
 
 func (e *blockedError) Error() string { return e.Err.Error() }

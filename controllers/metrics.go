@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -103,16 +102,12 @@ func (r *readiness) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// timedPublisher times what a publisher does, by what came of it.
-type timedPublisher struct {
-	Publisher
-	seconds *prometheus.HistogramVec
-	now     func() time.Time
-}
+// publishTimer observes how long reconciles take to publish. Nil observes nothing.
+type publishTimer struct{ seconds *prometheus.HistogramVec }
 
-func newTimedPublisher(inner Publisher, registerer prometheus.Registerer, now func() time.Time) Publisher {
+func newPublishTimer(registerer prometheus.Registerer) *publishTimer {
 	if registerer == nil {
-		return inner
+		return nil
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "examprep_operator_publish_seconds", Help: "Time to publish an exam, or to find that it is published, by what came of it.",
@@ -122,43 +117,28 @@ func newTimedPublisher(inner Publisher, registerer prometheus.Registerer, now fu
 		seconds.WithLabelValues(result)
 	}
 	registerer.MustRegister(seconds)
-	return &timedPublisher{inner, seconds, now}
+	return &publishTimer{seconds}
 }
 
-// Publish publishes and takes the time.
-func (p *timedPublisher) Publish(
-	ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options,
-) (catalog.Publication, error) {
-	began := p.now()
-	published, err := p.Publisher.Publish(ctx, claim, exam, options)
+// observe counts one reconcile, however many calls of the catalogue it took.
+func (p *publishTimer) observe(took time.Duration, changed bool, err error) {
+	if p == nil {
+		return
+	}
 	result := "unchanged"
 	switch {
-	case err != nil && catalogRefusal(err):
+	case err != nil && (asBlocked(err) != nil || catalogRefusal(err)):
 		result = "refused"
 	case err != nil:
 		result = "failed"
-	case published.Changed:
+	case changed:
 		result = "published"
 	}
-	p.seconds.WithLabelValues(result).Observe(p.now().Sub(began).Seconds())
-	return published, err
+	p.seconds.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// Standing looks and takes the time, unless Publish is to follow.
-func (p *timedPublisher) Standing(ctx context.Context, claim catalog.Claim, examKey string) (catalog.Publication, bool, error) {
-	began := p.now()
-	published, ok, err := p.Publisher.Standing(ctx, claim, examKey)
-	switch took := p.now().Sub(began).Seconds(); {
-	case err != nil:
-		p.seconds.WithLabelValues("failed").Observe(took)
-	case ok:
-		p.seconds.WithLabelValues("unchanged").Observe(took)
-	}
-	return published, ok, err
-}
-
-// catalogRefusal says that the declaration is at fault, not the database.
+// catalogRefusal reports whether the declaration is at fault, not the database.
 func catalogRefusal(err error) bool {
-	return errorIs[*catalog.ClaimConflictError](err) || errorIs[*catalog.SealError](err) ||
+	return errorIs[*catalog.ClaimConflictError](err) || errorIs[*catalog.SealError](err) || errorIs[*catalog.DamagedError](err) ||
 		errorIs[*catalog.RevisionNotFoundError](err) || errorIs[*catalog.ValidationError](err)
 }

@@ -138,9 +138,7 @@ func (s *scope) conclude(failure error) (ctrl.Result, error) {
 		*s.status.lastHandled = s.object.GetAnnotations()[v1alpha1.ReconcileRequestAnnotation]
 		message := blocked.Err.Error() + s.standing
 		s.decide(blocked.Condition, metav1.ConditionFalse, blocked.Reason, message)
-		if blocked.Note != "" {
-			s.notes[v1alpha1.ConditionReady] = blocked.Note + s.standing
-		}
+		s.notes[v1alpha1.ConditionReady] = eventNote(blocked) + s.standing
 		also := v1alpha1.ConditionReconciling
 		if blocked.Stalled {
 			also = v1alpha1.ConditionStalled

@@ -108,7 +108,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	}
 	return errors.Join(
 		setupExamContent(mgr, &ExamContentReconciler{
-			frame: base, publisher: newTimedPublisher(deps.Publisher, deps.Registerer, base.now),
+			frame: base, publisher: deps.Publisher, timer: newPublishTimer(deps.Registerer),
 			restrictAdoption: deps.RestrictAdoption, lookWhole: lookWhole,
 		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{

@@ -77,12 +77,14 @@ func (r *ExamContentReconciler) spare(ctx context.Context, s *examScope) (next, 
 	if err != nil || sourceDigest(s.content, r.publisher.Trust(), versions) != s.content.Status.SourceDigest {
 		return goOn, err
 	}
+	began := r.now()
 	standing, ok, err := r.publisher.Standing(ctx, s.claim, s.content.Spec.ExamKey)
+	if err == nil && (!ok || !s.tellsOf(standing)) {
+		return goOn, nil // the step that publishes is observed
+	}
+	r.timer.observe(r.now().Sub(began), false, err)
 	if err != nil {
 		return stop, err
-	}
-	if !ok || !s.tellsOf(standing) {
-		return goOn, nil
 	}
 	s.keep()
 	return stop, nil

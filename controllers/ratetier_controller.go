@@ -127,7 +127,11 @@ func (r *RateTierReconciler) apply(ctx context.Context, s *tierScope) (next, err
 		blocked.RetryAfter = conflictRetry
 		return stop, blocked
 	case errors.As(err, &invalid):
-		return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec." + invalid.Error(), err})
+		field := "spec."
+		if invalid.Field == "name" {
+			field = "metadata."
+		}
+		return stop, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{field + invalid.Error(), err})
 	case err != nil:
 		return stop, fmt.Errorf("apply tier %s: %w", spec.Name, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func sampleTier(name string, requests int32) *v1alpha1.RateTier {
@@ -161,4 +162,15 @@ func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 		in.gone(step.tier)
 		check(step.tier.Name+" is gone", step.limit)
 	}
+}
+
+// The name is not in the spec, and no other change helps.
+func TestATierWithATooLongNameNamesTheNameAsTheField(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	in.operate()
+	tier := sampleTier(strings.Repeat("a", 201), 600)
+	in.create(tier)
+	message := in.until(tier, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonInvalid)
+	check.Contains(t, message, "metadata.name: must not be longer than 200", "message")
 }

@@ -38,7 +38,7 @@ type Deps struct {
 	// examprep.dev/webhook-accounts lists; without it an endpoint may name any account, or none and hear of everyone's.
 	RestrictWebhookAccounts bool
 	// RestrictAdoption lets ExamContents adopt from resources of other namespaces only the exam keys that their namespace's
-	// annotation examprep.dev/adopts lists; without it spec.adopt takes a key from whoever holds it.
+	// annotation examprep.dev/adopts lists; without it spec.adopt takes a key from any owner. The command sets it by default.
 	RestrictAdoption bool
 	// Shard is the same as in [Options].
 	Shard Shard

@@ -19,7 +19,7 @@ import (
 
 const (
 	// generatedSuffix and generatedKey name the Secret that the operator writes for an endpoint without a reference.
-	generatedSuffix = "-signing-secret"
+	generatedSuffix = v1alpha1.GeneratedSecretSuffix
 	generatedKey    = "secret"
 	// minSecretBytes is the least that a secret of somebody's own must have.
 	minSecretBytes = 24
@@ -72,6 +72,10 @@ func (r *WebhookEndpointReconciler) referencedSecret(ctx context.Context, endpoi
 // generatedSecret reads the Secret that the operator wrote, or writes it, anew where that is asked for. A Secret of that
 // name that somebody else made is left alone.
 func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (*corev1.Secret, error) {
+	if limit := v1alpha1.MaxEndpointName; len(endpoint.Name) > limit {
+		return nil, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, fmt.Errorf(
+			"metadata.name: must have at most %d characters without spec.signingSecretRef: the generated Secret is named after it", limit))
+	}
 	name := endpoint.Name + generatedSuffix
 	secret := &corev1.Secret{}
 	err := r.live.Get(ctx, types.NamespacedName{Namespace: endpoint.Namespace, Name: name}, secret)

@@ -23,7 +23,7 @@ import (
 const (
 	// assembly is part of every source digest. Raise it with a change after which the same resource and ConfigMaps make
 	// another exam, are valid no more, or are told of in another way: an upgraded operator then reads each exam again.
-	assembly = 1
+	assembly = 2
 	// wholeLooks is of how many looks at an exam that has not changed, on average, one reads its questions all the same. It
 	// bounds how long any change can go unseen that nobody told of, by a watch that fell silent or by a hand in the status:
 	// with a look each ten minutes to half a day on average.

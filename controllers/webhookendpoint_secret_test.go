@@ -11,6 +11,7 @@ import (
 
 	"examprep.dev/api/client"
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/webhooks"
@@ -194,4 +195,17 @@ func TestAChangedURLIsWhereDeliveriesGo(t *testing.T) {
 	if len(before.Arrived) > 0 {
 		t.Error("delivered to the former address")
 	}
+}
+
+// The Secret could never be created, and was tried for ever as an outage.
+func TestAnEndpointWithATooLongNameForItsSecretStalls(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 1)
+	in.operate()
+	endpoint := sampleEndpoint("https://example.com/")
+	endpoint.Name = strings.Repeat("a", v1alpha1.MaxEndpointName+1)
+	in.create(endpoint)
+	message := in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonInvalid)
+	check.Contains(t, message, "metadata.name: must have at most 238 characters", "message")
+	in.until(endpoint, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonInvalid)
 }

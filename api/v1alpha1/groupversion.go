@@ -46,8 +46,12 @@ const (
 	WebhookAccountsAnnotation = "examprep.dev/webhook-accounts"
 	// AllAccounts, as a line of [WebhookAccountsAnnotation], allows every account, and endpoints without one.
 	AllAccounts = "*"
+	// GeneratedSecretSuffix follows a WebhookEndpoint's name in the name of the Secret that the operator generates for it.
+	GeneratedSecretSuffix = "-signing-secret"
+	// MaxEndpointName is the limit for the name of a WebhookEndpoint without signingSecretRef: 253 characters with the suffix.
+	MaxEndpointName = 253 - len(GeneratedSecretSuffix)
 	// AdoptsAnnotation on a Namespace lists, one a line, the exam keys that ExamContents in it may adopt from resources of
-	// other namespaces, if the operator runs with --restrict-adoption; * in a key stands for any letters. The platform's
+	// other namespaces, unless the operator runs with --restrict-adoption=false; * in a key stands for any letters. The platform's
 	// administrators set it, like [WebhookAccountsAnnotation].
 	AdoptsAnnotation = "examprep.dev/adopts"
 	// ShardLabel is the label by which resources are customarily spread over operators (--shard-selector).

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/keys"
 	"examprep.dev/server/webhooks"
 )
 
@@ -326,6 +328,13 @@ func (l *linter) webhook(doc *document) {
 	case strings.ContainsAny(endpoint.Spec.URL, "@#"):
 		l.reportOnce(doc, at, "must not hold credentials or a fragment")
 	}
+	if invalid, ok := errors.AsType[*webhooks.ValidationError](anyAddress().CheckURL(endpoint.Spec.URL)); ok {
+		l.reportOnce(doc, at, invalid.Detail)
+	}
+	if limit := v1alpha1.MaxEndpointName; endpoint.Spec.SigningSecretRef == nil && len(endpoint.Name) > limit {
+		l.reportOnce(doc, path{}.field("metadata").field("name"), fmt.Sprintf(
+			"must have at most %d characters without spec.signingSecretRef: the generated Secret is named after it", limit))
+	}
 	if account := endpoint.Spec.Account; account != "" {
 		l.checkAccount(doc, spec.field("account"), account)
 	}
@@ -344,6 +353,11 @@ func (l *linter) webhook(doc *document) {
 		}
 		given[event] = true
 	}
+}
+
+// anyAddress allows every IP address, because --webhook-allow-cidr is not known here.
+func anyAddress() *webhooks.AddressPolicy {
+	return webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
 }
 
 // checkAccount reports a name that no account can have.
@@ -372,5 +386,27 @@ func (l *linter) tier(doc *document) {
 	}
 	if at := spec.field("period"); tier.Spec.Period != nil && tier.Spec.Period.Duration%time.Second != 0 {
 		l.reportOnce(doc, at, "must be whole seconds")
+	}
+	l.checkTier(doc, &tier)
+}
+
+// checkTier holds a tier against the rules of package keys.
+func (l *linter) checkTier(doc *document, tier *v1alpha1.RateTier) {
+	declared := keys.Tier{Name: tier.Name, Requests: int(tier.Spec.Requests), Period: time.Minute, Burst: int(tier.Spec.Requests)}
+	if tier.Spec.Period != nil {
+		declared.Period = tier.Spec.Period.Duration
+	}
+	if tier.Spec.Burst != nil {
+		declared.Burst = int(*tier.Spec.Burst)
+	}
+	invalid, ok := errors.AsType[*keys.InvalidError](declared.Validate())
+	switch {
+	case !ok:
+	case invalid.Field == "name":
+		l.reportOnce(doc, path{}.field("metadata").field("name"), invalid.Detail)
+	case invalid.Field == "burst" && tier.Spec.Burst == nil: // it is requests then
+		l.reportOnce(doc, path{}.field("spec").field("requests"), invalid.Detail)
+	default:
+		l.reportOnce(doc, path{}.field("spec").field(invalid.Field), invalid.Detail)
 	}
 }

@@ -346,3 +346,31 @@ func TestLintNamesLineFieldAndCharacter(t *testing.T) {
 		"lines of Windows": {text: goodExam, old: "prompt: Two?", new: `prompt: "one\r\ntwo"`},
 	})
 }
+
+func TestLintKnowsTheRulesOfTheServers(t *testing.T) {
+	t.Parallel()
+	const tier = "apiVersion: examprep.dev/v1alpha1\nkind: RateTier\nmetadata: {name: a}\nspec: {requests: 7, period: 60s}\n"
+	const endpoint = "apiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec: {url: 'https://a.example/', events: [mock_attempt.scored]}\n"
+	const long = "exam.yaml:3:12: metadata.name: must have at most "
+	checkLint(t, map[string]lintCase{
+		"the longest name of an endpoint with a generated Secret": {text: endpoint, old: "name: a", new: "name: " + strings.Repeat("a", 238)},
+		"a longer one": {
+			text: endpoint, old: "name: a", new: "name: " + strings.Repeat("a", 239),
+			want: []string{long + "238 characters without spec.signingSecretRef: the generated Secret is named after it"},
+		},
+		"a longer one with a Secret of its own": {
+			text: strings.Replace(endpoint, "name: a", "name: "+strings.Repeat("a", 239), 1), old: "spec: {", new: "spec: {signingSecretRef: {name: s}, ",
+		},
+		"the longest name of a tier": {text: tier, old: "name: a", new: "name: " + strings.Repeat("a", 200)},
+		"a longer name of a tier":    {text: tier, old: "name: a", new: "name: " + strings.Repeat("a", 201), want: []string{"exam.yaml:3:12: metadata.name: must not be longer than 200 characters"}},
+		"too many requests": {
+			text: tier, old: "requests: 7", new: "requests: 10000001", want: []string{"exam.yaml:4:8: spec.requests: must be between 1 and 10000000"},
+		},
+		"a burst that cannot be counted": {
+			text: tier, old: "requests: 7, period: 60s", new: "requests: 9999991, period: 86399s, burst: 9999999",
+			want: []string{"exam.yaml:4:43: spec.burst: is too large for this period to be counted exactly"},
+		},
+		"a bad port": {text: endpoint, old: "a.example/", new: "a.example:99999/", want: []string{"exam.yaml:4:8: spec.url: has an invalid port"}},
+		"a private address, which may be allowed": {text: endpoint, old: "a.example/", new: "10.0.0.1/"},
+	})
+}

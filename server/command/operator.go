@@ -64,7 +64,7 @@ func newOperator(program Program) *cobra.Command {
 	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, in statuses and in its lease's name; empty: the shard that takes the rest")
 	set.BoolVar(&flags.restrict, "restrict-webhook-accounts", false,
 		"webhook endpoints hear only of accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
-	set.BoolVar(&flags.restrictAdopt, "restrict-adoption", false,
+	set.BoolVar(&flags.restrictAdopt, "restrict-adoption", true,
 		"spec.adopt takes from other namespaces only the exam keys that the namespace's annotation "+v1alpha1.AdoptsAnnotation+" lists")
 	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
 	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")

@@ -173,10 +173,8 @@
 - name: EXAMPREP_RESTRICT_WEBHOOK_ACCOUNTS
   value: "true"
 {{- end }}
-{{- if .restrictAdoption }}
 - name: EXAMPREP_RESTRICT_ADOPTION
-  value: "true"
-{{- end }}
+  value: {{ .restrictAdoption | quote }}
 {{- if or .trustedVerifiers.configMapName .trustedVerifiers.secretName }}
 - name: EXAMPREP_TRUSTED_VERIFIERS
   value: /etc/examprep/verifiers/verifiers

@@ -213,7 +213,7 @@ func TestImportReportsEveryProblemAndWarning(t *testing.T) {
 	}
 }
 
-// A byte order mark is no part of a file's text.
+// A byte order mark does not belong to the text of a file.
 func TestImportReadsFilesWithAByteOrderMark(t *testing.T) {
 	t.Parallel()
 	const mark = "\ufeff"

@@ -52,7 +52,7 @@ func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
 		line++
 		text := scanner.Bytes()
 		if line == 1 {
-			text = bytes.TrimPrefix(text, []byte("\ufeff")) // it is no part of what source digests cover
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // source digests do not cover it
 		}
 		if len(bytes.TrimSpace(text)) == 0 {
 			continue

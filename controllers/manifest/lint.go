@@ -7,21 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/netip"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	sigsjson "sigs.k8s.io/json"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/accounts"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/keys"
-	"examprep.dev/server/webhooks"
 )
 
 // LintReport is what Lint found.
@@ -287,126 +278,5 @@ func (l *linter) checkCounts(content *Content, paper int) {
 	if count := len(source.QuestionsFrom); count > maxChunks {
 		at := p.field("questionsFrom")
 		l.report(content.doc.position(at), at.String(), fmt.Sprintf("has %d chunks; there may be %d", count, maxChunks))
-	}
-}
-
-// checkInterval checks a duration's bounds; most zero is none.
-func (l *linter) checkInterval(doc *document, field string, value *metav1.Duration, least, most time.Duration) {
-	p := path{}.field("spec").field(field)
-	switch {
-	case value == nil:
-	case value.Duration < least:
-		l.reportOnce(doc, p, fmt.Sprintf("must be at least %s", least))
-	case most > 0 && value.Duration > most:
-		l.reportOnce(doc, p, fmt.Sprintf("must be at most %s", most))
-	}
-}
-
-// other checks a resource that is not content: its form, and that it has a name. It returns false when target could
-// not be decoded.
-func (l *linter) other(doc *document, target any) bool {
-	l.problems = append(l.problems, formProblems(doc, target, l.reported)...)
-	if doc.text("metadata", "name") == "" {
-		l.report(doc.position(path{}.field("metadata")), "metadata.name", "is required")
-	}
-	return sigsjson.UnmarshalCaseSensitivePreserveInts(doc.json, target) == nil
-}
-
-func (l *linter) webhook(doc *document) {
-	var endpoint v1alpha1.WebhookEndpoint
-	if !l.other(doc, &endpoint) {
-		return
-	}
-	spec := path{}.field("spec")
-	address, err := url.Parse(endpoint.Spec.URL)
-	at := spec.field("url")
-	switch {
-	case endpoint.Spec.URL == "":
-		l.reportOnce(doc, at, "is required")
-	case err != nil || address.Scheme != "https" || address.Hostname() == "":
-		l.reportOnce(doc, at, "must be an https:// address with a host name")
-	case strings.ContainsAny(endpoint.Spec.URL, "@#"):
-		l.reportOnce(doc, at, "must not hold credentials or a fragment")
-	}
-	if invalid, ok := errors.AsType[*webhooks.ValidationError](anyAddress().CheckURL(endpoint.Spec.URL)); ok {
-		l.reportOnce(doc, at, invalid.Detail)
-	}
-	if limit := v1alpha1.MaxEndpointName; endpoint.Spec.SigningSecretRef == nil && len(endpoint.Name) > limit {
-		l.reportOnce(doc, path{}.field("metadata").field("name"), fmt.Sprintf(
-			"must have at most %d characters without spec.signingSecretRef: the generated Secret is named after it", limit))
-	}
-	if account := endpoint.Spec.Account; account != "" {
-		l.checkAccount(doc, spec.field("account"), account)
-	}
-	at = spec.field("events")
-	if len(endpoint.Spec.Events) == 0 {
-		l.reportOnce(doc, at, "needs at least one event")
-	}
-	known := webhooks.Kinds()
-	given := make(map[v1alpha1.EventKind]bool)
-	for i, event := range endpoint.Spec.Events {
-		switch {
-		case given[event]:
-			l.report(doc.position(at.at(i)), at.at(i).String(), fmt.Sprintf("%s is given twice", event))
-		case !slices.Contains(known, webhooks.Kind(event)):
-			l.report(doc.position(at.at(i)), at.at(i).String(), fmt.Sprintf("unknown event %q: known are %v", event, known))
-		}
-		given[event] = true
-	}
-}
-
-// anyAddress allows every IP address, because --webhook-allow-cidr is not known here.
-func anyAddress() *webhooks.AddressPolicy {
-	return webhooks.NewAddressPolicy([]netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")})
-}
-
-// checkAccount reports a name that no account can have.
-func (l *linter) checkAccount(doc *document, at path, name string) {
-	_, err := accounts.Name(name)
-	if invalid, ok := errors.AsType[*accounts.InvalidError](err); ok {
-		l.report(doc.position(at), at.String(), invalid.Detail)
-	}
-}
-
-func (l *linter) tier(doc *document) {
-	var tier v1alpha1.RateTier
-	if !l.other(doc, &tier) {
-		return
-	}
-	spec := path{}.field("spec")
-	if at := spec.field("requests"); tier.Spec.Requests < 1 {
-		l.reportOnce(doc, at, "must be at least 1")
-	}
-	if at := spec.field("burst"); tier.Spec.Burst != nil && *tier.Spec.Burst < 1 {
-		l.reportOnce(doc, at, "must be at least 1")
-	}
-	l.checkInterval(doc, "period", tier.Spec.Period, time.Second, 24*time.Hour)
-	for i, account := range tier.Spec.Accounts {
-		l.checkAccount(doc, spec.field("accounts").at(i), account)
-	}
-	if at := spec.field("period"); tier.Spec.Period != nil && tier.Spec.Period.Duration%time.Second != 0 {
-		l.reportOnce(doc, at, "must be whole seconds")
-	}
-	l.checkTier(doc, &tier)
-}
-
-// checkTier holds a tier against the rules of package keys.
-func (l *linter) checkTier(doc *document, tier *v1alpha1.RateTier) {
-	declared := keys.Tier{Name: tier.Name, Requests: int(tier.Spec.Requests), Period: time.Minute, Burst: int(tier.Spec.Requests)}
-	if tier.Spec.Period != nil {
-		declared.Period = tier.Spec.Period.Duration
-	}
-	if tier.Spec.Burst != nil {
-		declared.Burst = int(*tier.Spec.Burst)
-	}
-	invalid, ok := errors.AsType[*keys.InvalidError](declared.Validate())
-	switch {
-	case !ok:
-	case invalid.Field == "name":
-		l.reportOnce(doc, path{}.field("metadata").field("name"), invalid.Detail)
-	case invalid.Field == "burst" && tier.Spec.Burst == nil: // it is requests then
-		l.reportOnce(doc, path{}.field("spec").field("requests"), invalid.Detail)
-	default:
-		l.reportOnce(doc, path{}.field("spec").field(invalid.Field), invalid.Detail)
 	}
 }

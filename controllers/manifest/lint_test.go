@@ -267,7 +267,7 @@ func TestLintKnowsTheKindsOfTheGroup(t *testing.T) {
 	})
 }
 
-// lintReport is for what checkLint does not show: the severity of problems, and that warnings alone are no error.
+// lintReport is for what checkLint does not show: the severity of problems, and that warnings alone are not an error.
 func lintReport(t *testing.T, text string, options LintOptions) (LintReport, error) {
 	t.Helper()
 	return Lint(t.Context(), load(t, writeExam(t, "exam.yaml", text)), options)

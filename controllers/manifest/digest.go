@@ -103,11 +103,10 @@ func Digest(ctx context.Context, b *Bundle, options DigestOptions) (DigestReport
 			return DigestReport{}, err
 		}
 	}
-	report := DigestReport{Papers: []PaperSeal{}}
-	var edits sealEdits
+	seals, edits := []PaperSeal{}, sealEdits{}
 	for i := range b.Contents {
 		content := &b.Contents[i]
-		if options.Paper != "" && !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return p.PaperID == options.Paper }) {
+		if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
 			continue
 		}
 		exam, err := assembleUnchecked(ctx, content, b)
@@ -115,28 +114,40 @@ func Digest(ctx context.Context, b *Bundle, options DigestOptions) (DigestReport
 			return DigestReport{}, err
 		}
 		for j, paper := range exam.Papers {
-			if options.Paper != "" && paper.ID != options.Paper {
+			if !options.selects(paper.ID) {
 				continue
 			}
-			seal, err := sealOf(content, j, paper)
+			seal, err := edits.seal(content, j, paper, options)
 			if err != nil {
 				return DigestReport{}, err
 			}
-			stale := seal.Signature == SignatureStale
-			if options.Write && (!seal.Matches || stale) {
-				edits.add(content, j, seal.Digest, options)
-				seal.Written, seal.Matches = true, true
-				if stale {
-					seal.Signature = SignatureRemoved
-				}
-			}
-			report.Papers = append(report.Papers, seal)
+			seals = append(seals, seal)
 		}
 	}
 	if err := edits.apply(); err != nil {
 		return DigestReport{}, err
 	}
-	return report, nil
+	return DigestReport{Papers: seals}, nil
+}
+
+// selects reports whether the options are about a paper.
+func (o DigestOptions) selects(paper string) bool { return o.Paper == "" || o.Paper == paper }
+
+// seal returns the seal of a paper, as it is after the edits. It adds the edit that the options ask for.
+func (e *sealEdits) seal(content *Content, index int, paper catalog.Paper, options DigestOptions) (PaperSeal, error) {
+	seal, err := sealOf(content, index, paper)
+	if err != nil {
+		return PaperSeal{}, err
+	}
+	stale := seal.Signature == SignatureStale
+	if options.Write && (!seal.Matches || stale) {
+		e.add(content, index, seal.Digest, options)
+		seal.Written, seal.Matches = true, true
+		if stale {
+			seal.Signature = SignatureRemoved
+		}
+	}
+	return seal, nil
 }
 
 // assembleUnchecked is Assemble without the catalogue's rules: a seal may be looked at while the paper is at work.

@@ -322,8 +322,8 @@ func TestLintOfAPinnedExamDoesNotJudgeItsContent(t *testing.T) {
 		"a missing chunk":   {text: strings.Replace(broken, "{name: chunk,", "{name: other,", 1), old: "  countryCode: ES\n", new: "  revision: 3\n"},
 		"a broken question": {text: strings.Replace(goodExam, "{choice: A}", "{choice: Z}", 1), old: "  countryCode: ES\n", new: "  revision: 3\n"},
 		"an unknown field": {
-			text: goodExam, old: "  countryCode: ES\n", new: "  revision: 3\n  nmae: x\n",
-			want: []string{"exam.yaml:9:3: spec.nmae: unknown field; did you mean name?"},
+			text: goodExam, old: "  countryCode: ES\n", new: "  revision: 3\n  nane: x\n",
+			want: []string{"exam.yaml:9:3: spec.nane: unknown field; did you mean name?"},
 		},
 	})
 }

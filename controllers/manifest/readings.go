@@ -111,10 +111,8 @@ func (r readings) number(node *yaml.Node, p path) {
 
 // wholeNumber returns the value of a decimal number, nil if it is a fraction.
 func wholeNumber(text string) *big.Int {
-	exponent := text
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		exponent = text[i+1:]
-		if size, err := strconv.Atoi(exponent); err != nil || size < -400 || size > 400 {
+		if size, err := strconv.Atoi(text[i+1:]); err != nil || size < -400 || size > 400 {
 			return nil // zero, however it is written
 		}
 	}

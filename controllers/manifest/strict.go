@@ -29,16 +29,15 @@ func (s strict) object(value any, target any) { s.all(value, reflect.TypeOf(targ
 // all checks a value of any type, and that every reader takes it for the same one.
 func (s strict) all(value any, target reflect.Type) {
 	reported := make(map[string]bool)
-	report := s.report
-	s.report = func(p path, at *yaml.Node, detail string) {
+	noting := strict{root: s.root, unknown: s.unknown, report: func(p path, at *yaml.Node, detail string) {
 		reported[p.String()] = true
-		report(p, at, detail)
-	}
-	s.duplicates(s.root, nil, 0)
-	s.value(value, target, nil)
+		s.report(p, at, detail)
+	}}
+	noting.duplicates(s.root, nil, 0)
+	noting.value(value, target, nil)
 	readings := readings{report: func(p path, at *yaml.Node, format string, args ...any) {
 		if !reported[p.String()] {
-			report(p, at, fmt.Sprintf(format, args...))
+			s.report(p, at, fmt.Sprintf(format, args...))
 		}
 	}}
 	readings.compare(s.root, value, nil, 0)

@@ -24,7 +24,7 @@ func (v *inspector) checkCharacters(field, value string) bool {
 
 // indexForbidden works on bytes, because nearly all text is ASCII. The value is valid UTF-8.
 func indexForbidden(value string) int {
-	for i := 0; i < len(value); i++ {
+	for i := range len(value) {
 		switch c := value[i]; {
 		case c < ' ' && c != '\n' && c != '\t', c == 0x7f:
 			return i
@@ -82,8 +82,8 @@ func (v *inspector) warnOfEscapes(field, value string) {
 				break
 			}
 			if remains := remainsOf(after, s.remains, s.words); remains != "" {
-				v.warnf(field, "holds U+%04X before %q: if %s is meant, write two backslashes",
-					[]rune(s.character)[0], remains, s.command+remains)
+				character, _ := utf8.DecodeRuneInString(s.character)
+				v.warnf(field, "holds U+%04X before %q: if %s is meant, write two backslashes", character, remains, s.command+remains)
 				return
 			}
 			rest = after

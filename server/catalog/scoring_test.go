@@ -72,27 +72,28 @@ func TestScoringThatHasNoSingleMeaningIsRefused(t *testing.T) {
 
 func TestAScoringKeyOfAnotherShapeHasNoEffectAndAWarning(t *testing.T) {
 	t.Parallel()
-	for raw, field := range map[string]string{
-		`{"method": 1}`:                               "scoring.method",
-		`{"marks": []}`:                               "scoring.marks",
-		`{"marks": "3"}`:                              "scoring.marks",
-		`{"marks": {}}`:                               "scoring.marks.correct",
-		`{"marks": {"correct": "3"}}`:                 "scoring.marks.correct",
-		`{"marks": {"correct": 1.0000001}}`:           "scoring.marks.correct",
-		`{"marks": {"correct": 1, "incorrect": 2}}`:   "scoring.marks.incorrect",
-		`{"partial_credit": "yes"}`:                   "scoring.partial_credit",
-		`{"max_score": 0}`:                            "scoring.max_score",
-		`{"pass_mark": "50 %"}`:                       "scoring.pass_mark",
-		`{"scale": "0-9"}`:                            "scoring.scale",
-		`{"scale": {"min": 9, "max": 0}}`:             "scoring.scale.max",
-		`{"scale": {"min": 0, "max": 9, "step": -1}}`: "scoring.scale.step",
-		`{"conversion": [{"raw": 1}]}`:                "scoring.conversion[0].scaled",
-		`{"conversion": [1]}`:                         "scoring.conversion[0]",
-		`{"conversion": [{"raw":1,"scaled":1},{"raw":1,"scaled":2}]}`: "scoring.conversion",
-		`{"bands": [{"min": 0, "max": 1}]}`:                           "scoring.bands[0].label",
-		`{"bands": [{"label": "a", "min": 2, "max": 1}]}`:             "scoring.bands[0].max",
-		`{"source_url": "example.org"}`:                               "scoring.source_url",
+	for _, c := range []struct{ raw, field string }{
+		{`{"method": 1}`, "scoring.method"},
+		{`{"marks": []}`, "scoring.marks"},
+		{`{"marks": "3"}`, "scoring.marks"},
+		{`{"marks": {}}`, "scoring.marks.correct"},
+		{`{"marks": {"correct": "3"}}`, "scoring.marks.correct"},
+		{`{"marks": {"correct": 1.0000001}}`, "scoring.marks.correct"},
+		{`{"marks": {"correct": 1, "incorrect": 2}}`, "scoring.marks.incorrect"},
+		{`{"partial_credit": "yes"}`, "scoring.partial_credit"},
+		{`{"max_score": 0}`, "scoring.max_score"},
+		{`{"pass_mark": "50 %"}`, "scoring.pass_mark"},
+		{`{"scale": "0-9"}`, "scoring.scale"},
+		{`{"scale": {"min": 9, "max": 0}}`, "scoring.scale.max"},
+		{`{"scale": {"min": 0, "max": 9, "step": -1}}`, "scoring.scale.step"},
+		{`{"conversion": [{"raw": 1}]}`, "scoring.conversion[0].scaled"},
+		{`{"conversion": [1]}`, "scoring.conversion[0]"},
+		{`{"conversion": [{"raw":1,"scaled":1},{"raw":1,"scaled":2}]}`, "scoring.conversion"},
+		{`{"bands": [{"min": 0, "max": 1}]}`, "scoring.bands[0].label"},
+		{`{"bands": [{"label": "a", "min": 2, "max": 1}]}`, "scoring.bands[0].max"},
+		{`{"source_url": "example.org"}`, "scoring.source_url"},
 	} {
+		raw, field := c.raw, c.field
 		exam := catalogtest.Clone(catalogtest.SampleExam())
 		exam.Scoring = json.RawMessage(raw[:len(raw)-1] + `, "note": "free"}`)
 		warnings, err := catalog.Inspect(exam)

@@ -42,7 +42,7 @@ func ran(t *testing.T, code int, args ...string) (stdout, stderr string) {
 func TestContentCommandsPrintEveryProblemOnALine(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "exam.yaml")
-	testkit.WriteFile(t, file, []byte(strings.Repeat(brokenExam+"  nmae: x\n---\n", 4)))
+	testkit.WriteFile(t, file, []byte(strings.Repeat(brokenExam+"  nane: x\n---\n", 4)))
 	for _, args := range [][]string{{"lint"}, {"digest"}, {"digest", "--message"}} {
 		args = append(append([]string{"content"}, args...), file)
 		stdout, stderr := ran(t, 1, args...)
@@ -51,7 +51,10 @@ func TestContentCommandsPrintEveryProblemOnALine(t *testing.T) {
 		}
 		stdout, _ = ran(t, 1, append(args, "-o", "json")...)
 		var report struct {
-			Problems []struct{ File, Field, Severity string }
+			Problems []struct {
+				File     string `json:"file"`
+				Severity string `json:"severity"`
+			} `json:"problems"`
 		}
 		check.NoError(t, json.Unmarshal([]byte(stdout), &report))
 		if len(report.Problems) < 4 || report.Problems[0].File != file || report.Problems[0].Severity != "error" {
@@ -89,7 +92,9 @@ func TestContentPublishReportsAListAndWarnsInProduction(t *testing.T) {
 		pool := testkit.Database(t)
 		testkit.Exec(t, pool, fmt.Sprintf("UPDATE installation SET environment = '%s'", environment))
 		stdout, stderr := ran(t, 1, "content", "publish", "-o", "json", "--database-url", pool.Config().ConnString(), file)
-		var report struct{ Exams []any }
+		var report struct {
+			Exams []any `json:"exams"`
+		}
 		if err := json.Unmarshal([]byte(stdout), &report); err != nil || report.Exams == nil {
 			t.Errorf("%s: %v, %s", environment, err, stdout)
 		}

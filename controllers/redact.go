@@ -7,14 +7,25 @@ import (
 	"examprep.dev/server/catalog"
 )
 
+// notShown takes the place of a text whose answers cannot be cut out.
+const notShown = "is refused; the conditions say why"
+
 // eventNote returns the text of an error for an event. Conditions are for the authors of a resource; events reach people and systems
 // that must not see an answer key. So every value of an answer is left out here, whatever the error is.
 func eventNote(err error) string {
 	text := err.Error()
+	replaced := make(map[string]bool)
 	visit(err, func(single error) {
-		if public := redacted(single); public != "" {
-			text = strings.ReplaceAll(text, single.Error(), public)
+		public := redacted(single)
+		if public == "" {
+			return
 		}
+		shown := single.Error()
+		if !replaced[shown] && !strings.Contains(text, shown) {
+			text = notShown // it may have the answers in other words
+		}
+		replaced[shown] = true
+		text = strings.ReplaceAll(text, shown, public)
 	})
 	return text
 }

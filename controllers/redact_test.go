@@ -57,3 +57,11 @@ func TestEventsShowNoAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A text that does not repeat its error's words can have the answers in words of its own.
+func TestAnEventShowsNothingOfATextInOtherWords(t *testing.T) {
+	t.Parallel()
+	cause := &catalog.ValidationError{Problems: []catalog.Problem{{Field: "papers[0].questions[1].answer.choice", Detail: `"SECRET" is not an option`}}}
+	blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec: the answer is SECRET", cause})
+	check.Equal(t, eventNote(blocked), notShown, "the event's text")
+}

@@ -9,8 +9,8 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/controllers/clustertest"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit/check"
 )
@@ -26,7 +26,7 @@ func (in *installation) letAdopt(keys string) {
 
 func (in *installation) publishAs(claim catalog.Claim, examKey string) {
 	in.t.Helper()
-	exam, err := manifest.Assemble(in.t.Context(), sampleContent(claim.Name, examKey), nil)
+	exam, err := assemble.Assemble(in.t.Context(), sampleContent(claim.Name, examKey), nil)
 	check.NoError(in.t, err)
 	_, err = in.deps.Publisher.Publish(in.t.Context(), claim, exam, catalog.Options{})
 	check.NoError(in.t, err)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 )
 
 // edit makes random edits, each to a resource of this editor's own, as fast as the API server takes them. What fails is
@@ -89,7 +89,7 @@ func (c *chaos) rechunk(ctx context.Context, chance *rand.Rand, content *v1alpha
 	}
 	configMap := chunkMap("chunks-"+content.Name, string(raw))
 	configMap.Namespace = content.Namespace
-	content.Spec.Papers[1].QuestionsFrom[0].Digest = manifest.ChunkDigest(raw)
+	content.Spec.Papers[1].QuestionsFrom[0].Digest = assemble.ChunkDigest(raw)
 	old := &corev1.ConfigMap{}
 	err = c.kube.Get(ctx, client.ObjectKeyFromObject(configMap), old)
 	if apierrors.IsNotFound(err) {
@@ -103,7 +103,7 @@ func (c *chaos) rechunk(ctx context.Context, chance *rand.Rand, content *v1alpha
 }
 
 func (c *chaos) sealAll(ctx context.Context, content *v1alpha1.ExamContent) error {
-	exam, err := manifest.Assemble(ctx, content, &liveChunks{live: c.kube})
+	exam, err := assemble.Assemble(ctx, content, &liveChunks{live: c.kube})
 	if err != nil {
 		return err
 	}

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -147,7 +147,7 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 		questions := paper.Questions
 		if i == 1 && content.Spec.Revision == nil {
 			raw, found := c.chunk(content)
-			if !found || manifest.ChunkDigest([]byte(raw)) != paper.QuestionsFrom[0].Digest {
+			if !found || assemble.ChunkDigest([]byte(raw)) != paper.QuestionsFrom[0].Digest {
 				return nil, "its chunk is not as declared"
 			}
 			testkit.Decode(c.t, []byte(raw), &questions)
@@ -162,7 +162,7 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 	case len(content.Spec.Papers[0].Questions) != 2:
 		return nil, "a question stands twice"
 	}
-	exam, err := manifest.Assemble(c.t.Context(), content, &liveChunks{live: c.kube})
+	exam, err := assemble.Assemble(c.t.Context(), content, &liveChunks{live: c.kube})
 	check.NoError(c.t, err)
 	for i := range exam.Papers {
 		if digest, err := exam.Papers[i].SealDigest(); err != nil || digest.String() != content.Spec.Papers[i].Verification.Digest {

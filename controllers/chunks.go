@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 )
 
 // liveChunks reads chunks from ConfigMaps, past the cache, for the length of one reconcile. Chunks in a row of the same
@@ -27,11 +27,11 @@ type liveChunks struct {
 	unlabelled []string
 }
 
-var _ manifest.ChunkReader = (*liveChunks)(nil)
+var _ assemble.ChunkReader = (*liveChunks)(nil)
 
-// ReadChunk implements manifest.ChunkReader.
+// ReadChunk implements assemble.ChunkReader.
 func (c *liveChunks) ReadChunk(ctx context.Context, namespace, name, key string) ([]byte, error) {
-	missing := &manifest.ChunkMissingError{Namespace: namespace, Name: name, Key: key}
+	missing := &assemble.ChunkMissingError{Namespace: namespace, Name: name, Key: key}
 	if c.last == nil || c.last.Namespace != namespace || c.last.Name != name {
 		read := &corev1.ConfigMap{}
 		err := c.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, read)
@@ -44,7 +44,7 @@ func (c *liveChunks) ReadChunk(ctx context.Context, namespace, name, key string)
 		c.last = read
 		c.note(read)
 	}
-	raw, ok := manifest.ChunkFrom(c.last, key)
+	raw, ok := assemble.ChunkFrom(c.last, key)
 	if !ok {
 		missing.KeyMissing = true
 		return nil, missing

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -123,7 +123,7 @@ func TestCompressedChunkWithoutTheLabelIsPublishedWithAWarning(t *testing.T) {
 	configMap.Name = "questions"
 	in.create(configMap)
 	content := sampleContent("sample", key)
-	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", manifest.ChunkDigest(raw))}
+	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", assemble.ChunkDigest(raw))}
 	in.createReady(content)
 	message := in.until(content, v1alpha1.ConditionResolvedRefs, "True", v1alpha1.ReasonResolved)
 	check.Contains(t, message, "label ConfigMap questions with examprep.dev/content=true", "message")

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit/check"
 )
 
 func seal(t *testing.T, content *v1alpha1.ExamContent) {
 	t.Helper()
-	exam, err := manifest.Assemble(t.Context(), content, nil)
+	exam, err := assemble.Assemble(t.Context(), content, nil)
 	check.NoError(t, err)
 	for i := range exam.Papers {
 		digest, err := exam.Papers[i].SealDigest()

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 )
 
 // examScope is what one reconcile of one ExamContent knows.
@@ -87,7 +87,7 @@ func (r *ExamContentReconciler) resolve(ctx context.Context, s *examScope) (next
 		return goOn, nil
 	}
 	s.trust = r.publisher.Trust()
-	exam, err := manifest.Assemble(ctx, s.content, s.chunks)
+	exam, err := assemble.Assemble(ctx, s.content, s.chunks)
 	if err != nil && !errorIs[*catalog.ValidationError](err) {
 		return stop, explainReference(err)
 	}
@@ -111,17 +111,17 @@ func (s *examScope) resolved() string {
 // explainReference tells references that may come right by themselves, because the rest of a commit is still on its
 // way, from those that somebody must mend. If any is of the second kind, waiting is in vain.
 func explainReference(err error) error {
-	all := manifest.Errors{err}
-	if several, ok := errors.AsType[manifest.Errors](err); ok {
+	all := assemble.Errors{err}
+	if several, ok := errors.AsType[assemble.Errors](err); ok {
 		all = several
 	}
 	reason, hopeless := v1alpha1.ReasonRefNotFound, false
 	for _, single := range all {
 		switch {
-		case errorIs[*manifest.ChunkMissingError](single):
-		case errorIs[*manifest.ChunkDigestError](single):
+		case errorIs[*assemble.ChunkMissingError](single):
+		case errorIs[*assemble.ChunkDigestError](single):
 			reason = v1alpha1.ReasonRefInvalid
-		case errorIs[*manifest.RefError](single):
+		case errorIs[*assemble.RefError](single):
 			reason, hopeless = v1alpha1.ReasonRefInvalid, true
 		default:
 			return err // the API server could not be asked

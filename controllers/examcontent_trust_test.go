@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/seals/sealstest"
 	"examprep.dev/server/testkit/check"
@@ -19,7 +19,7 @@ import (
 func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
 	t.Helper()
 	seal(t, content)
-	exam, err := manifest.Assemble(t.Context(), content, nil)
+	exam, err := assemble.Assemble(t.Context(), content, nil)
 	check.NoError(t, err)
 	for i := range exam.Papers {
 		statement, err := exam.Papers[i].Statement(exam.Key)

@@ -11,7 +11,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -85,7 +85,7 @@ func chunk(t *testing.T, first, last int32) (text, digest string) {
 		questions = append(questions, sampleQuestion(number))
 	}
 	raw := testkit.Encode(t, questions)
-	return string(raw), manifest.ChunkDigest(raw)
+	return string(raw), assemble.ChunkDigest(raw)
 }
 
 func chunkMap(name string, chunks ...string) *corev1.ConfigMap {

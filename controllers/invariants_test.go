@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -110,7 +110,7 @@ func (in *installation) checkServed(ctx context.Context, content *v1alpha1.ExamC
 	if content.Spec.Revision != nil {
 		return // it declares what it does not hold
 	}
-	exam, err := manifest.Assemble(ctx, content, &liveChunks{live: in.kube})
+	exam, err := assemble.Assemble(ctx, content, &liveChunks{live: in.kube})
 	if err != nil {
 		in.t.Errorf("%s is Ready, but: %v", content.Name, err)
 		return

@@ -3,8 +3,8 @@ package controllers
 import (
 	"strings"
 
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 )
 
 // notShown takes the place of a text whose answers cannot be cut out.
@@ -64,9 +64,9 @@ func redacted(err error) string {
 			public.Problems = append(public.Problems, redactedProblem(problem))
 		}
 		return public.Error()
-	case *manifest.ChunkError:
+	case *assemble.ChunkError:
 		problem := redactedProblem(catalog.Problem{Field: shown.Field, Detail: shown.Detail})
-		public := manifest.ChunkError{Line: shown.Line, Field: problem.Field, Detail: problem.Detail}
+		public := assemble.ChunkError{Line: shown.Line, Field: problem.Field, Detail: problem.Detail}
 		return public.Error()
 	}
 	return ""

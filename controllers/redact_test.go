@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/seals"
 	"examprep.dev/server/testkit/check"
 )
@@ -22,8 +22,8 @@ func TestEventsShowNoAnswer(t *testing.T) {
 	inResource := catalog.Problem{Field: "spec.papers[0].questions[1].answer.choice", Detail: `"SECRET" is not among the options`}
 	inChunk := catalog.Problem{Field: "spec.papers[0].questionsFrom[0]", Detail: `ConfigMap c, key q, question 1:2, answer.choices: names "SECRET" twice`}
 	title := catalog.Problem{Field: "spec.papers[0].title", Detail: "is required"}
-	chunk := &manifest.ChunkError{Line: 3, Field: "[1].answer.text", Detail: "must be a text, is the number SECRET: put quotes around SECRET"}
-	reference := &manifest.RefError{Field: "spec.papers[0].questionsFrom[0]", Detail: "ConfigMap c, key q: " + chunk.Error(), Err: chunk}
+	chunk := &assemble.ChunkError{Line: 3, Field: "[1].answer.text", Detail: "must be a text, is the number SECRET: put quotes around SECRET"}
+	reference := &assemble.RefError{Field: "spec.papers[0].questionsFrom[0]", Detail: "ConfigMap c, key q: " + chunk.Error(), Err: chunk}
 	for name, test := range map[string]struct {
 		err  error
 		want []string
@@ -42,7 +42,7 @@ func TestEventsShowNoAnswer(t *testing.T) {
 		},
 		"a chunk that cannot be read": {reference, []string{"spec.papers[0].questionsFrom[0]: ConfigMap c, key q: line 3: [1].answer: is not valid"}},
 		"several references": {
-			manifest.Errors{reference, &manifest.ChunkMissingError{Namespace: "n", Name: "c", Key: "k"}},
+			assemble.Errors{reference, &assemble.ChunkMissingError{Namespace: "n", Name: "c", Key: "k"}},
 			[]string{"[1].answer: is not valid", "ConfigMap n/c not found"},
 		},
 		"another error": {errors.New("as it is"), []string{"as it is"}},

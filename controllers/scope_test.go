@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -167,9 +167,9 @@ func TestAnAlarmIsToldOnceWhateverFailsMeanwhile(t *testing.T) {
 
 func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	missing := &manifest.ChunkMissingError{Field: "spec.papers[0].questionsFrom[0]", Namespace: "n", Name: "c"}
-	digest := &manifest.RefError{Field: "spec.papers[0].questionsFrom[1]", Err: &manifest.ChunkDigestError{}}
-	broken := &manifest.RefError{Field: "spec.papers[0].questionsFrom[2]", Err: &manifest.ChunkError{Detail: "broken"}}
+	missing := &assemble.ChunkMissingError{Field: "spec.papers[0].questionsFrom[0]", Namespace: "n", Name: "c"}
+	digest := &assemble.RefError{Field: "spec.papers[0].questionsFrom[1]", Err: &assemble.ChunkDigestError{}}
+	broken := &assemble.RefError{Field: "spec.papers[0].questionsFrom[2]", Err: &assemble.ChunkError{Detail: "broken"}}
 	unknown := errors.New("the API server is away")
 	for _, test := range []struct {
 		name    string
@@ -179,9 +179,9 @@ func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
 	}{
 		{"missing", missing, false, v1alpha1.ReasonRefNotFound},
 		{"another digest", digest, false, v1alpha1.ReasonRefInvalid},
-		{"missing and another digest", manifest.Errors{missing, digest}, false, v1alpha1.ReasonRefInvalid},
+		{"missing and another digest", assemble.Errors{missing, digest}, false, v1alpha1.ReasonRefInvalid},
 		{"broken", broken, true, v1alpha1.ReasonRefInvalid},
-		{"missing and broken", manifest.Errors{missing, broken}, true, v1alpha1.ReasonRefInvalid},
+		{"missing and broken", assemble.Errors{missing, broken}, true, v1alpha1.ReasonRefInvalid},
 		{"not asked", unknown, false, ""},
 	} {
 		blocked := asBlocked(explainReference(test.err))

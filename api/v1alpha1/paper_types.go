@@ -4,6 +4,9 @@ package v1alpha1
 // validation rules within the API server's budget.
 const MaxInlineQuestions = 250
 
+// MaxChunks is the limit of a paper's questionsFrom.
+const MaxChunks = 64
+
 // Paper is one real past paper with its answer key.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.questions) != has(self.questionsFrom)",message="a paper needs either questions (inline) or questionsFrom (chunks in ConfigMaps), and not both"

@@ -13,8 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
 	"examprep.dev/server/postgres"
@@ -28,7 +28,7 @@ import (
 type publication struct{ exam catalog.Exam }
 
 func newPublication(ctx context.Context, content *v1alpha1.ExamContent) (publication, error) {
-	exam, err := manifest.Assemble(ctx, content, nil) // all questions are inline
+	exam, err := assemble.Assemble(ctx, content, nil) // all questions are inline
 	if err != nil {
 		return publication{}, fmt.Errorf("assemble %s: %w", content.Name, err)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"examprep.dev/controllers"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/command/cli"
+	"examprep.dev/server/content"
 	"examprep.dev/server/postgres"
 )
 
@@ -31,7 +31,7 @@ func printReport(out *cli.Output, w io.Writer, r report) error { return out.Prin
 
 // problemsReport is what a content command prints that meets problems in files.
 type problemsReport struct {
-	Problems []manifest.Problem `json:"problems"`
+	Problems []content.Problem `json:"problems"`
 }
 
 // WriteText prints one problem a line.
@@ -46,17 +46,17 @@ func (r problemsReport) WriteText(w io.Writer) error {
 
 // explain prints every problem in files and returns how many there are; any other error as it is.
 func explain(cmd *cobra.Command, out *cli.Output, err error) error {
-	if reviewer, ok := errors.AsType[*manifest.ReviewerError](err); ok {
+	if reviewer, ok := errors.AsType[*content.ReviewerError](err); ok {
 		return &cli.UsageError{Err: fmt.Errorf("--%w", reviewer)}
 	}
-	listed, ok := errors.AsType[*manifest.ProblemsError](err)
+	listed, ok := errors.AsType[*content.ProblemsError](err)
 	if !ok {
 		return err
 	}
 	return errors.Join(printReport(out, cmd.OutOrStdout(), problemsReport{listed.Problems}), problemCount(listed))
 }
 
-func problemCount(listed *manifest.ProblemsError) error {
+func problemCount(listed *content.ProblemsError) error {
 	if len(listed.Problems) == 1 {
 		return errors.New("1 problem")
 	}
@@ -79,16 +79,16 @@ func newContentLint() *cobra.Command {
 		Short: "Check YAML offline; every problem with file, line and field",
 		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			bundle, err := content.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
 			}
-			var options manifest.LintOptions
+			var options content.LintOptions
 			if options.Verifiers, err = openVerifiers(trusted, commandLogger(cmd)); err != nil {
 				return err
 			}
-			found, problems := manifest.Lint(cmd.Context(), bundle, options)
-			var listed *manifest.ProblemsError
+			found, problems := content.Lint(cmd.Context(), bundle, options)
+			var listed *content.ProblemsError
 			if problems != nil && !errors.As(problems, &listed) {
 				return problems
 			}
@@ -108,7 +108,7 @@ func newContentLint() *cobra.Command {
 
 func newContentDigest() *cobra.Command {
 	var out cli.Output
-	var options manifest.DigestOptions
+	var options content.DigestOptions
 	var signing signingFlags
 	cmd := &cobra.Command{
 		Use:   "digest [--write] PATH…",
@@ -118,7 +118,7 @@ func newContentDigest() *cobra.Command {
 			if err := options.Check(); err != nil {
 				return explain(cmd, &out, err)
 			}
-			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			bundle, err := content.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func newContentDigest() *cobra.Command {
 				return printReport(&out, cmd.OutOrStdout(), signed)
 			}
 			options.Paper = signing.paper
-			seals, err := manifest.Digest(cmd.Context(), bundle, options)
+			seals, err := content.Digest(cmd.Context(), bundle, options)
 			if err != nil {
 				return explain(cmd, &out, err)
 			}
@@ -157,12 +157,12 @@ func newContentDiff() *cobra.Command {
 		Short: "Show what publishing would change, question by question",
 		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			bundle, err := content.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
 			}
 			return withPublisher(cmd.Context(), databaseURL, "", func(publisher *catalog.Publisher) error {
-				diff, err := manifest.Diff(cmd.Context(), bundle, publisher)
+				diff, err := content.Diff(cmd.Context(), bundle, publisher)
 				if err != nil {
 					return explain(cmd, &out, err)
 				}
@@ -183,7 +183,7 @@ func newContentPublish() *cobra.Command {
 		Short: "Publish into a database as the operator would, without a cluster",
 		Args:  cli.AtLeastOnePath(),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			bundle, err := manifest.Load(cmd.Context(), cmd.InOrStdin(), paths...)
+			bundle, err := content.Load(cmd.Context(), cmd.InOrStdin(), paths...)
 			if err != nil {
 				return err
 			}
@@ -193,8 +193,8 @@ func newContentPublish() *cobra.Command {
 			}
 			return withPublisher(cmd.Context(), databaseURL, environment, func(publisher *catalog.Publisher) error {
 				warnOfUnsigned(cmd.ErrOrStderr(), publisher, verifiers)
-				published, err := manifest.Publish(cmd.Context(), bundle, publisher.Trusting(verifiers), clusterName)
-				if _, listed := errors.AsType[*manifest.ProblemsError](err); listed {
+				published, err := content.Publish(cmd.Context(), bundle, publisher.Trusting(verifiers), clusterName)
+				if _, listed := errors.AsType[*content.ProblemsError](err); listed {
 					return explain(cmd, &out, err) // nothing is published then
 				}
 				return errors.Join(printReport(&out, cmd.OutOrStdout(), published), err)

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/command/cli"
+	"examprep.dev/server/content"
+	"examprep.dev/server/content/jsonl"
 )
 
 func newContentImport() *cobra.Command {
 	var out cli.Output
-	var options manifest.ImportOptions
+	var options jsonl.ImportOptions
 	var format, at string
 	cmd := &cobra.Command{
 		Use:   "import --format jsonl --from DIR --out DIR",
@@ -37,8 +38,8 @@ func newContentImport() *cobra.Command {
 					return &cli.UsageError{Err: fmt.Errorf("--at: %w", err)}
 				}
 			}
-			imported, err := manifest.Import(cmd.Context(), options)
-			if listed, ok := errors.AsType[*manifest.ProblemsError](err); ok {
+			imported, err := jsonl.Import(cmd.Context(), options)
+			if listed, ok := errors.AsType[*content.ProblemsError](err); ok {
 				return errors.Join(printReport(&out, cmd.OutOrStdout(), imported), problemCount(listed))
 			}
 			if err != nil {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/command/cli"
+	"examprep.dev/server/content"
 	"examprep.dev/server/seals"
 )
 
@@ -49,8 +49,8 @@ func (f *signingFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.paper, "paper", "", "only the paper of this ID; required with --message and --signature if the files hold several")
 }
 
-func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *manifest.Bundle) error {
-	message, err := manifest.Message(cmd.Context(), bundle, f.paper)
+func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *content.Files) error {
+	message, err := content.Message(cmd.Context(), bundle, f.paper)
 	if err != nil {
 		return err
 	}
@@ -58,19 +58,19 @@ func (f *signingFlags) printMessage(cmd *cobra.Command, bundle *manifest.Bundle)
 	return err
 }
 
-func (f *signingFlags) write(cmd *cobra.Command, bundle *manifest.Bundle) (manifest.DigestReport, error) {
+func (f *signingFlags) write(cmd *cobra.Command, bundle *content.Files) (content.DigestReport, error) {
 	from := cmd.InOrStdin()
 	if f.signature != "-" {
 		file, err := os.Open(f.signature)
 		if err != nil {
-			return manifest.DigestReport{}, fmt.Errorf("--signature: %w", err)
+			return content.DigestReport{}, fmt.Errorf("--signature: %w", err)
 		}
 		defer func() { _ = file.Close() }()
 		from = file
 	}
 	text, err := io.ReadAll(io.LimitReader(from, seals.MaxSignature+1))
 	if err != nil {
-		return manifest.DigestReport{}, fmt.Errorf("--signature: %w", err)
+		return content.DigestReport{}, fmt.Errorf("--signature: %w", err)
 	}
-	return manifest.Sign(cmd.Context(), bundle, f.paper, string(text))
+	return content.Sign(cmd.Context(), bundle, f.paper, string(text))
 }

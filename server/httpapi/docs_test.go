@@ -16,8 +16,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/api/openapi"
-	"examprep.dev/controllers/manifest"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content"
 	"examprep.dev/server/gate"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
@@ -259,10 +259,10 @@ func TestTheExamplesComeTrue(t *testing.T) {
 
 func sampleContent(t *testing.T) []catalog.Exam {
 	t.Helper()
-	bundle, err := manifest.Load(t.Context(), os.Stdin, "../../config/samples")
+	bundle, err := content.Load(t.Context(), os.Stdin, "../../config/samples")
 	check.NoError(t, err)
 	var samples samplePublisher
-	_, err = manifest.Publish(t.Context(), bundle, &samples, "test")
+	_, err = content.Publish(t.Context(), bundle, &samples, "test")
 	check.NoError(t, err)
 	return samples.exams
 }

@@ -86,7 +86,7 @@ func TestImportIsAllowedOrRefused(t *testing.T) {
 		// Tests of domain packages.
 		{"server/webhooks/worker_test.go", "examprep.dev/server/attempts", true},
 		{"server/webhooks/worker_test.go", "examprep.dev/server/httpapi", false},
-		{"server/httpapi/server_test.go", "examprep.dev/controllers/manifest", true},
+		{"server/httpapi/server_test.go", "examprep.dev/server/content", true},
 		// The composition root.
 		{"hack/bench/main.go", "examprep.dev/server/command", false},
 		{"hack/bench/main_test.go", "examprep.dev/server/command", false},

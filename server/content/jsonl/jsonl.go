@@ -1,0 +1,127 @@
+package jsonl
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+	sigsjson "sigs.k8s.io/json"
+
+	"examprep.dev/server/content"
+	"examprep.dev/server/content/syntax"
+)
+
+// maxRecordBytes bounds a line of JSON Lines.
+const maxRecordBytes = 8 << 20
+
+// records reads JSON objects into T and says for each what is wrong with its form, by file, line and field. Fields that
+// T does not know are counted, not refused: the format may grow.
+type records[T any] struct {
+	file     string
+	problems []content.Problem
+	// ignored counts the unknown fields by `file: field`.
+	ignored map[string]int
+}
+
+// record is one object and where it stands.
+type record[T any] struct {
+	value T
+	// raw is the line as it was read, without the line's end; valid until the next record only.
+	raw  []byte
+	line int
+}
+
+// readLines calls use for every line of the file that is a T. It fails when the file cannot be read.
+func (r *records[T]) readLines(use func(record[T])) error {
+	file, err := os.Open(r.file)
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	return r.scan(file, use)
+}
+
+func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
+	scanner := bufio.NewScanner(source)
+	scanner.Buffer(make([]byte, 0, 64<<10), maxRecordBytes)
+	line := 0
+	for scanner.Scan() {
+		line++
+		text := scanner.Bytes()
+		if line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff")) // source digests do not cover it
+		}
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if value, ok := r.decode(text, line-1); ok {
+			use(record[T]{value: value, raw: text, line: line})
+		}
+	}
+	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
+		r.report(line+1, 0, "", fmt.Sprintf("the line is longer than %d bytes", maxRecordBytes))
+	} else if err != nil {
+		return fmt.Errorf("import: %s: %w", r.file, err)
+	}
+	return nil
+}
+
+// decode reads one value, which linesBefore lines of the file precede.
+func (r *records[T]) decode(text []byte, linesBefore int) (value T, ok bool) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !utf8.Valid(text) {
+		r.report(linesBefore+syntax.LineOfInvalidUTF8(text), 0, "", "is not valid UTF-8")
+		return value, false
+	}
+	root, err := syntax.ParseNode(text)
+	if unreadable, ok := errors.AsType[*syntax.Error](err); ok {
+		r.report(linesBefore+unreadable.Line, unreadable.Column, "", unreadable.Err.Error())
+		return value, false
+	}
+	doc, err := syntax.NewDocument(root, text)
+	if err != nil {
+		r.report(linesBefore+1, 0, "", err.Error())
+		return value, false
+	}
+	syntax.Shift(root, linesBefore)
+	found := len(r.problems)
+	check := syntax.Strict{
+		Root:    root,
+		Report:  func(p syntax.Path, at *yaml.Node, detail string) { r.report(at.Line, at.Column, p.String(), detail) },
+		Unknown: func(p syntax.Path) { r.ignore(p) },
+	}
+	check.All(doc.Value, reflect.TypeFor[T]())
+	if len(r.problems) > found {
+		return value, false
+	}
+	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
+		r.report(linesBefore+1, 0, "", err.Error())
+		return value, false
+	}
+	return value, true
+}
+
+func (r *records[T]) report(line, column int, field, detail string) {
+	r.problems = append(r.problems, content.Problem{
+		Position: syntax.Position{File: r.file, Line: line, Column: column}, Field: field, Detail: detail,
+	})
+}
+
+func (r *records[T]) ignore(p syntax.Path) {
+	if r.ignored == nil {
+		r.ignored = make(map[string]int)
+	}
+	var names syntax.Path // without indexes, so that a field of a hundred sections counts as one
+	for _, s := range p {
+		if s.Key != "" {
+			names = names.Field(s.Key)
+		}
+	}
+	r.ignored[r.file+": "+names.String()]++
+}

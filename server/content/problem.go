@@ -16,12 +16,12 @@ type Problem struct {
 
 	// Field is a path into the resource, like `spec.papers[2].questions[14].answer`; empty for a broken file.
 	Field string `json:"field,omitempty"`
-	// Detail says what is wrong, for a person.
+	// Detail describes the problem for a person.
 	Detail   string   `json:"detail"`
 	Severity Severity `json:"severity"`
 }
 
-// Severity says whether a problem prevents a publication.
+// Severity is the effect of a problem: an error prevents publication, a warning does not.
 type Severity string
 
 // The severities. The zero value is an error.
@@ -54,7 +54,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// ProblemsError says that files hold problems. A command that meets it exits with 1.
+// ProblemsError is returned for files with errors. A command exits with 1 then.
 type ProblemsError struct{ Problems []Problem }
 
 func (e *ProblemsError) Error() string {

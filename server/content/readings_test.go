@@ -72,7 +72,7 @@ func TestLintReadsEveryDocumentOfAFile(t *testing.T) {
 	const low = "spec.requests: must be at least 1"
 	const endpoint = "apiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec: {url: 'http://a.example/', events: [mock_attempt.scored]}\n"
 	const second = "a further document begins here, which kubectl and the operator do not read: " +
-		"in a file, a line that holds nothing but --- must stand before it; in a chunk, make it part of the one list"
+		"in a file, a line that holds nothing but --- must precede it; in a chunk, make it part of the one list"
 	checkLint(t, map[string]lintCase{
 		"JSON values in a row": {
 			text: tier + "\n" + tier + tier,

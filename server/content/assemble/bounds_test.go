@@ -137,7 +137,7 @@ func collectBounds(bounds *[]bound, path string, schema *apiextensionsv1.JSONSch
 	}
 }
 
-// assembleWith says what the catalogue makes of the exam with another value at a path (in the first entry of lists).
+// assembleWith returns the error of assembling the exam with another value at a path (in the first entry of lists).
 func assembleWith(t *testing.T, base map[string]any, path string, value any) error {
 	t.Helper()
 	changed := map[string]any{}

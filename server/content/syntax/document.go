@@ -154,7 +154,7 @@ func nothingFollows(decoder *yaml.Decoder) error {
 			continue // a mark with nothing behind it
 		}
 		return &Error{Line: top.Content[0].Line, Column: top.Content[0].Column, Err: errors.New(
-			"a further document begins here, which kubectl and the operator do not read: in a file, a line that holds nothing but --- must stand before it; in a chunk, make it part of the one list")}
+			"a further document begins here, which kubectl and the operator do not read: in a file, a line that holds nothing but --- must precede it; in a chunk, make it part of the one list")}
 	}
 }
 

@@ -285,11 +285,11 @@ func TestLintRefusesChunksThatAreTooLargeTogether(t *testing.T) {
 	line := `{"number":1,"prompt":"p","answer":{"annulled":true}}` + "\n"
 	_, err := writer.Write([]byte(line + strings.Repeat("\n", assemble.MaxChunkBytes-len(line))))
 	check.NoError(t, errors.Join(err, writer.Close()))
-	head, _, _ := strings.Cut(chunkedExam(), "data:\n")
+	head, _, _ := strings.Cut(chunkedExam(), "\ndata:\n")
 	ref := "        - configMapKeyRef: {name: chunk, key: q.jsonl}\n"
 	count := 1 + assemble.MaxExamBytes/assemble.MaxChunkBytes
 	text := strings.Replace(head, ref, strings.Repeat(ref, count), 1) +
-		"binaryData: {q.jsonl: " + base64.StdEncoding.EncodeToString(zipped.Bytes()) + "}\n"
+		"\nbinaryData: {q.jsonl: " + base64.StdEncoding.EncodeToString(zipped.Bytes()) + "}\n"
 	report, err := lintReport(t, text, LintOptions{})
 	if err == nil || len(report.Problems) != 1 || report.Problems[0].Field != "spec.papers[0].questionsFrom[4]" ||
 		!strings.Contains(report.Problems[0].Detail, "together") {

@@ -96,6 +96,7 @@ func SortProblems(problems []Problem) []Problem {
 	return slices.Compact(problems)
 }
 
+// WriteLines prints one line for each entry.
 func WriteLines[T fmt.Stringer](w io.Writer, lines []T) error {
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(w, line); err != nil {

@@ -107,6 +107,7 @@ func Parse(text []byte) (*Document, error) {
 	return ParseYAML(text)
 }
 
+// ParseJSON reads one JSON document. An error is an *Error.
 func ParseJSON(text []byte) (*Document, error) {
 	root, err := ParseNode(text)
 	if err != nil {
@@ -115,6 +116,7 @@ func ParseJSON(text []byte) (*Document, error) {
 	return NewDocument(root, text)
 }
 
+// ParseYAML reads one YAML document. It returns nil for a text of comments. An error is an *Error.
 func ParseYAML(text []byte) (*Document, error) {
 	var top yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
@@ -158,6 +160,7 @@ func nothingFollows(decoder *yaml.Decoder) error {
 	}
 }
 
+// NewDocument returns the document of a syntax tree and the JSON text of its values.
 func NewDocument(root *yaml.Node, asJSON []byte) (*Document, error) {
 	decoder := json.NewDecoder(bytes.NewReader(asJSON))
 	decoder.UseNumber()

@@ -22,10 +22,10 @@ func ParseNode(text []byte) (*yaml.Node, error) {
 	r.decoder.UseNumber()
 	node, err := r.value(0)
 	if err != nil {
-		return nil, r.Locate(err)
+		return nil, r.locate(err)
 	}
 	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, r.Locate(errors.New("text after the JSON value"))
+		return nil, r.locate(errors.New("text after the JSON value"))
 	}
 	return node, nil
 }
@@ -41,7 +41,7 @@ func parseJSONValues(text []byte) (docs []*Document, err error) {
 		}
 		root, err := r.value(0)
 		if err != nil {
-			return docs, r.Locate(err)
+			return docs, r.locate(err)
 		}
 		doc, err := NewDocument(root, bytes.TrimSpace(text[start:r.decoder.InputOffset()]))
 		if err != nil {
@@ -69,7 +69,7 @@ func (e *Error) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-func (r *jsonReader) Locate(err error) error {
+func (r *jsonReader) locate(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}

@@ -46,7 +46,7 @@ func TestContentCommandsPrintEveryProblemOnALine(t *testing.T) {
 	for _, args := range [][]string{{"lint"}, {"digest"}, {"digest", "--message"}} {
 		args = append(append([]string{"content"}, args...), file)
 		stdout, stderr := ran(t, 1, args...)
-		if lines := strings.Count(stdout, ": unknown field; did you mean name?\n"); lines != 4 || !strings.Contains(stderr, " problems") {
+		if lines := strings.Count(stdout, ": unknown field\n"); lines != 4 || !strings.Contains(stderr, " problems") {
 			t.Errorf("%v: %d lines\n%s%s", args, lines, stdout, stderr)
 		}
 		stdout, _ = ran(t, 1, append(args, "-o", "json")...)

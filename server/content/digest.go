@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"examprep.dev/api/v1alpha1"
@@ -95,7 +96,7 @@ func (r DigestReport) WriteText(w io.Writer) error { return WriteLines(w, r.Pape
 // Digest computes the seal digest of every paper of b, and writes it into the files if options ask for it. It fails with the reference errors
 // of assemble, with *ProblemsError or *ReviewerError. Then no file is changed, except those written before an error of the file system.
 func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport, error) {
-	if err := errors.Join(options.Check(), b.Err()); err != nil {
+	if err := errors.Join(options.Check(), b.errWithoutSeals()); err != nil {
 		return DigestReport{}, err
 	}
 	if options.Paper != "" {
@@ -124,10 +125,16 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 			seals = append(seals, seal)
 		}
 	}
-	if err := edits.apply(); err != nil {
+	if err := edits.apply(ctx); err != nil {
 		return DigestReport{}, err
 	}
 	return DigestReport{Papers: seals}, nil
+}
+
+// errWithoutSeals is Err without the problems of seals, which Digest can write.
+func (b *Files) errWithoutSeals() error {
+	problems := slices.DeleteFunc(slices.Clone(b.problems), func(p Problem) bool { return strings.Contains(p.Field, "].verification") })
+	return AsError(SortProblems(problems))
 }
 
 // selects reports whether the options include a paper.

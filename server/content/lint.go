@@ -2,13 +2,9 @@ package content
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
@@ -50,8 +46,8 @@ type LintOptions struct {
 // prevent no publication. It returns a *ProblemsError with the report if there is an error.
 func Lint(ctx context.Context, b *Files, options LintOptions) (LintReport, error) {
 	l := linter{
-		bundle: b, verifiers: options.Verifiers, reported: maps.Clone(b.reported),
-		seen: make(map[*configMap]bool), views: make(map[chunkName]chunkView),
+		files: b, verifiers: options.Verifiers, reported: maps.Clone(b.reported),
+		seen: make(map[*configMap]bool), places: make(map[chunkName]chunkPlace),
 	}
 	l.problems = append(l.problems, b.problems...)
 	report := LintReport{Files: b.files, ExamContents: len(b.Contents), Ignored: b.ignored}
@@ -74,13 +70,13 @@ func Lint(ctx context.Context, b *Files, options LintOptions) (LintReport, error
 			report.Questions += len(paper.Questions)
 		}
 	}
-	for i := range b.webhooks {
-		l.webhook(&b.webhooks[i])
+	for _, endpoint := range b.endpoints {
+		l.endpoint(endpoint)
 	}
-	for i := range b.tiers {
-		l.tier(&b.tiers[i])
+	for _, tier := range b.tiers {
+		l.tier(tier)
 	}
-	if len(b.Contents)+len(b.webhooks)+len(b.tiers)+len(l.problems) == 0 {
+	if len(b.Contents)+len(b.endpoints)+len(b.tiers)+len(l.problems) == 0 {
 		l.report(syntax.Position{File: "."}, "", fmt.Sprintf("no resource of %s found in %d files", v1alpha1.GroupVersion, b.files))
 	}
 	report.Problems = append([]Problem{}, SortProblems(l.problems)...)
@@ -88,15 +84,15 @@ func Lint(ctx context.Context, b *Files, options LintOptions) (LintReport, error
 }
 
 type linter struct {
-	bundle *Files
+	files *Files
 	// verifiers may be nil.
 	verifiers catalog.Verifiers
 	problems  []Problem
 	reported  places
 	// seen are the ConfigMaps whose metadata is checked.
 	seen map[*configMap]bool
-	// views are the chunks that were looked at.
-	views map[chunkName]chunkView
+	// places are the chunks with a problem.
+	places map[chunkName]chunkPlace
 }
 
 type chunkName struct {
@@ -125,14 +121,10 @@ func (l *linter) once(doc *syntax.Document, p syntax.Path, severity Severity, de
 
 func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 	l.checkSize(&content.doc)
-	l.checkInterval(&content.doc, "resyncInterval", content.Spec.ResyncInterval, 30*time.Second, 0)
-	for i := range content.Spec.Papers {
-		l.checkCounts(content, i)
-	}
 	if content.Spec.Revision != nil {
 		return catalog.Exam{} // the operator reads neither papers nor references of a pinned resource, so that a roll-back works
 	}
-	a, err := assemble.Read(ctx, &content.ExamContent, l.bundle)
+	a, err := assemble.Read(ctx, &content.ExamContent, l.files)
 	if err != nil {
 		l.report(content.Position, "spec.papers", err.Error())
 		return catalog.Exam{}
@@ -160,23 +152,15 @@ func (l *linter) content(ctx context.Context, content *Content) catalog.Exam {
 	return a.Exam
 }
 
-// references checks the chunks of all papers. A reference that assemble refused without a problem in the chunk is reported itself.
+// references checks the metadata of all ConfigMaps that an exam refers to, and reports refused references.
 func (l *linter) references(ctx context.Context, content *Content, refused assemble.Errors) {
-	explained := make(map[string]bool)
-	for i, paper := range content.Spec.Papers {
-		for k, source := range paper.QuestionsFrom {
-			before := len(l.problems)
+	for _, paper := range content.Spec.Papers {
+		for _, source := range paper.QuestionsFrom {
 			l.configMap(content, source.ConfigMapKeyRef)
-			l.chunk(ctx, content, i, k)
-			field := syntax.Path{}.Field("spec").Field("papers").At(i).Field("questionsFrom").At(k).String()
-			explained[field] = AsError(l.problems[before:]) != nil
 		}
 	}
 	for _, err := range refused {
-		invalid, ok := errors.AsType[*assemble.RefError](err)
-		if ok && !explained[invalid.Field] {
-			l.report(content.doc.Position(syntax.ParsePath(invalid.Field)), invalid.Field, invalid.Detail)
-		}
+		l.refused(ctx, content, err)
 	}
 }
 
@@ -188,65 +172,26 @@ func (l *linter) finding(ctx context.Context, a *assemble.Assembled, content *Co
 		l.once(&content.doc, located, severity, problem.Detail)
 		return
 	}
-	view := l.view(ctx, content.Namespace, v1alpha1.ConfigMapKeyRef{Name: source.ConfigMap, Key: source.Key})
-	if source.Index >= len(view.questions) {
-		located := a.InResource(problem)
-		l.problems = append(l.problems, Problem{
-			Position: content.doc.Position(syntax.ParsePath(located.Field)), Field: located.Field, Detail: located.Detail, Severity: severity,
-		})
-		return
-	}
-	at := syntax.Locate(view.questions[source.Index], source.Tail)
-	inChunk := syntax.Path{}.At(source.Index).Join(source.Tail)
-	l.problems = append(l.problems, Problem{
-		Position: view.position(at.Line), Field: view.field + inChunk.String(), Detail: view.in(at.Line) + problem.Detail, Severity: severity,
-	})
-}
-
-// view reads each chunk once.
-func (l *linter) view(ctx context.Context, namespace string, ref v1alpha1.ConfigMapKeyRef) chunkView {
-	name := chunkName{objectName{namespace, ref.Name}, ref.Key}
-	view, known := l.views[name]
-	if !known {
-		view = l.bundle.view(ctx, namespace, ref)
-		l.views[name] = view
-	}
-	return view
+	found, _ := l.place(ctx, content.Namespace, source.ConfigMap, source.Key)
+	line := assemble.LineOf(found.text, source.Index, source.Tail)
+	field := syntax.Path{}.At(source.Index).Join(source.Tail)
+	reported := found.problem(line, field.String(), problem.Detail)
+	reported.Severity = severity
+	l.problems = append(l.problems, reported)
 }
 
 // configMap checks a referenced ConfigMap's metadata.
 func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
-	found := l.bundle.configMaps[objectName{namespace: content.Namespace, name: ref.Name}]
+	found := l.files.configMaps[objectName{namespace: content.Namespace, name: ref.Name}]
 	if found == nil || l.seen[found] {
 		return
 	}
 	l.seen[found] = true
 	l.checkSize(&found.doc)
 	if !isContent(found) {
-		l.problems = append(l.problems, formProblems(&found.doc, &corev1.ConfigMap{}, l.reported)...)
 		p := syntax.Path{}.Field("metadata").Field("labels")
 		l.report(found.doc.Position(p), p.String(),
 			fmt.Sprintf("lacks %s: \"true\": without it the operator does not notice changes at once", v1alpha1.ContentLabel))
-	}
-}
-
-// chunk reports the problems of a reference, and those of its chunk at their lines.
-func (l *linter) chunk(ctx context.Context, content *Content, paper, k int) {
-	source := content.Spec.Papers[paper].QuestionsFrom[k]
-	ref := source.ConfigMapKeyRef
-	p := syntax.Path{}.Field("spec").Field("papers").At(paper).Field("questionsFrom").At(k)
-	raw, err := l.bundle.ReadChunk(ctx, content.Namespace, ref.Name, ref.Key)
-	if err != nil {
-		l.report(content.doc.Position(p), p.String(), err.Error())
-		return
-	}
-	if have := assemble.ChunkDigest(raw); source.Digest != "" && source.Digest != have {
-		p := p.Field("digest")
-		l.report(content.doc.Position(p), p.String(), (&assemble.ChunkDigestError{Want: source.Digest, Have: have}).Error())
-	}
-	view := l.view(ctx, content.Namespace, ref)
-	for _, problem := range view.problems {
-		l.report(view.position(problem.Line), view.field+problem.Field, view.in(problem.Line)+problem.Detail)
 	}
 }
 
@@ -257,20 +202,5 @@ func (l *linter) checkSize(doc *syntax.Document) {
 	if size := len(doc.JSON); size > maxObjectBytes {
 		l.report(doc.Position(nil), "", fmt.Sprintf(
 			"the object has %d bytes as JSON; a cluster takes %d: put questions into more ConfigMaps", size, maxObjectBytes))
-	}
-}
-
-// checkCounts checks the schema's limits of a paper's lists, which the catalogue does not have.
-func (l *linter) checkCounts(content *Content, paper int) {
-	source := &content.Spec.Papers[paper]
-	p := syntax.Path{}.Field("spec").Field("papers").At(paper)
-	if count := len(source.Questions); count > v1alpha1.MaxInlineQuestions {
-		at := p.Field("questions")
-		l.report(content.doc.Position(at), at.String(), fmt.Sprintf(
-			"has %d questions; inline there may be %d: use questionsFrom", count, v1alpha1.MaxInlineQuestions))
-	}
-	if count := len(source.QuestionsFrom); count > v1alpha1.MaxChunks {
-		at := p.Field("questionsFrom")
-		l.report(content.doc.Position(at), at.String(), fmt.Sprintf("has %d chunks; there may be %d", count, v1alpha1.MaxChunks))
 	}
 }

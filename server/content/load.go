@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-	corev1 "k8s.io/api/core/v1"
-	sigsjson "sigs.k8s.io/json"
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/content/assemble"
@@ -35,13 +33,15 @@ type Files struct {
 	// names none.
 	Contents []Content
 
-	webhooks   []syntax.Document
-	tiers      []syntax.Document
+	endpoints  []declared[v1alpha1.WebhookEndpoint]
+	tiers      []declared[v1alpha1.RateTier]
 	configMaps map[objectName]*configMap
 	problems   []Problem
 	reported   places
 	files      int
 	ignored    int
+	// failed is an error of this program, like a schema that cannot be compiled.
+	failed error
 }
 
 // Content is an ExamContent and where it stands.
@@ -53,13 +53,6 @@ type Content struct {
 }
 
 type objectName struct{ namespace, name string }
-
-// configMap keeps the document, because a chunk's lines are counted from it.
-type configMap struct {
-	corev1.ConfigMap
-
-	doc syntax.Document
-}
 
 // places are fields that are reported already. The root tells documents apart, because two of one file have the same fields.
 type places map[place]bool
@@ -101,7 +94,11 @@ func Load(ctx context.Context, stdin io.Reader, paths ...string) (*Files, error)
 			return nil, err
 		}
 		b.files++
-		b.addFile(file, text)
+		b.addFile(ctx, file, text)
+	}
+	b.checkReferenced()
+	if b.failed != nil {
+		return nil, b.failed
 	}
 	return b, nil
 }
@@ -185,12 +182,12 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	return text, nil
 }
 
-func (b *Files) addFile(file string, text []byte) {
+func (b *Files) addFile(ctx context.Context, file string, text []byte) {
 	parts, linesBefore := syntax.SplitDocuments(text)
 	for i, part := range parts {
 		docs, err := syntax.ParseDocuments(file, part, linesBefore[i])
 		for _, doc := range docs {
-			b.addDocument(doc)
+			b.addDocument(ctx, doc)
 		}
 		if unreadable, ok := errors.AsType[*syntax.Error](err); ok {
 			b.problems = append(b.problems, Problem{
@@ -201,14 +198,14 @@ func (b *Files) addFile(file string, text []byte) {
 	}
 }
 
-func (b *Files) addDocument(doc *syntax.Document) {
+func (b *Files) addDocument(ctx context.Context, doc *syntax.Document) {
 	apiVersion, kind := doc.Text("apiVersion"), doc.Text("kind")
 	group, _, _ := strings.Cut(apiVersion, "/")
 	switch {
 	case doc.Root.Kind == yaml.SequenceNode && holdsResource(doc.Value):
 		b.report(doc, nil, "is a list, which kubectl does not read: write one document for each resource, or one of kind List")
 	case apiVersion == "v1" && kind == "List":
-		b.addList(doc)
+		b.addList(ctx, doc)
 	case apiVersion == "v1" && kind == "ConfigMap":
 		b.addConfigMap(doc)
 	case group != v1alpha1.GroupVersion.Group && slices.Contains([]string{"ExamContent", "WebhookEndpoint", "RateTier"}, kind):
@@ -218,11 +215,11 @@ func (b *Files) addDocument(doc *syntax.Document) {
 	case apiVersion != v1alpha1.GroupVersion.String():
 		b.report(doc, syntax.Path{}.Field("apiVersion"), fmt.Sprintf("must be %s, is %s", v1alpha1.GroupVersion, apiVersion))
 	case kind == "ExamContent":
-		b.addContent(doc)
+		b.addContent(ctx, doc)
 	case kind == "WebhookEndpoint":
-		b.webhooks = append(b.webhooks, *doc)
+		b.addEndpoint(ctx, doc)
 	case kind == "RateTier":
-		b.tiers = append(b.tiers, *doc)
+		b.addTier(ctx, doc)
 	default:
 		b.report(doc, syntax.Path{}.Field("kind"), fmt.Sprintf("unknown kind %q in %s: known are ExamContent, RateTier and WebhookEndpoint", kind, apiVersion))
 	}
@@ -239,7 +236,7 @@ func holdsResource(list any) bool {
 }
 
 // addList takes a List apart, which is what `kubectl get -o yaml` prints.
-func (b *Files) addList(doc *syntax.Document) {
+func (b *Files) addList(ctx context.Context, doc *syntax.Document) {
 	object, _ := doc.Value.(map[string]any)
 	items, _ := object["items"].([]any)
 	for i, value := range items {
@@ -248,69 +245,8 @@ func (b *Files) addList(doc *syntax.Document) {
 		if node == nil || err != nil {
 			continue // not possible: value was decoded from the tree
 		}
-		b.addDocument(&syntax.Document{File: doc.File, Root: node, Value: value, JSON: text})
+		b.addDocument(ctx, &syntax.Document{File: doc.File, Root: node, Value: value, JSON: text})
 	}
-}
-
-func (b *Files) addConfigMap(doc *syntax.Document) {
-	added := configMap{doc: *doc}
-	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(doc.JSON, &added.ConfigMap); err != nil {
-		b.report(doc, nil, "not a ConfigMap: "+err.Error())
-		return
-	}
-	name := objectName{namespace: orDefault(added.Namespace), name: added.Name}
-	first, twice := b.configMaps[name]
-	if twice && !isContent(&added) && !isContent(first) {
-		return // an overlay may patch a ConfigMap without questions
-	}
-	if twice {
-		at := first.doc.Position(nil)
-		b.report(doc, syntax.Path{}.Field("metadata").Field("name"),
-			fmt.Sprintf("ConfigMap %s/%s is declared already in %s:%d", name.namespace, name.name, at.File, at.Line))
-		return
-	}
-	if isContent(&added) {
-		b.problems = append(b.problems, formProblems(doc, &corev1.ConfigMap{}, b.reported)...)
-	}
-	b.configMaps[name] = &added
-}
-
-func isContent(found *configMap) bool { return found.Labels[v1alpha1.ContentLabel] == "true" }
-
-func (b *Files) addContent(doc *syntax.Document) {
-	content := Content{doc: *doc, Position: doc.Position(nil)}
-	form := formProblems(doc, &content.ExamContent, b.reported)
-	b.problems = append(b.problems, form...)
-	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(doc.JSON, &content.ExamContent); err != nil {
-		if len(form) == 0 {
-			b.report(doc, nil, err.Error())
-		}
-		return
-	}
-	if content.Name == "" {
-		b.report(doc, syntax.Path{}.Field("metadata").Field("name"), "is required")
-	}
-	content.Namespace = orDefault(content.Namespace)
-	b.Contents = append(b.Contents, content)
-}
-
-// formProblems are what a decoder into target would refuse, lose or read in another way than others. They are added to reported.
-func formProblems(doc *syntax.Document, target any, reported places) []Problem {
-	var problems []Problem
-	check := syntax.Strict{Root: doc.Root, Report: func(p syntax.Path, at *yaml.Node, detail string) {
-		problems = append(problems, Problem{
-			Position: syntax.Position{File: doc.File, Line: at.Line, Column: at.Column},
-			Field:    p.String(), Detail: detail,
-		})
-		reported[place{doc.Root, p.String()}] = true
-	}}
-	check.Object(doc.Value, target)
-	return problems
-}
-
-func (b *Files) report(doc *syntax.Document, p syntax.Path, detail string) {
-	b.reported[place{doc.Root, p.String()}] = true
-	b.problems = append(b.problems, Problem{Position: doc.Position(p), Field: p.String(), Detail: detail})
 }
 
 func orDefault(namespace string) string {

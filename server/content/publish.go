@@ -1,7 +1,6 @@
 package content
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -65,16 +64,12 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 	if err != nil {
 		return report, err
 	}
-	d, err := schemaDefaults()
-	if err != nil {
-		return report, err
-	}
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}
 		if !published.Suspended {
 			claim := catalog.Claim{Cluster: clusterName, Namespace: content.Namespace, Name: content.Name}
-			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content, d))
+			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content))
 			if err != nil {
 				return report, fmt.Errorf("%s: publish %s: %w", content.Position.File, content.Spec.ExamKey, err)
 			}
@@ -86,12 +81,12 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 	return report, nil
 }
 
-func publishOptions(content *Content, d *defaults) catalog.Options {
+func publishOptions(content *Content) catalog.Options {
 	options := catalog.Options{Adopt: content.Spec.Adopt}
 	if content.Spec.Revision != nil {
 		options.Pin = *content.Spec.Revision
 	}
-	if limit := cmp.Or(content.Spec.RevisionHistoryLimit, d.spec.RevisionHistoryLimit); limit != nil {
+	if limit := content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published one too
 	}
 	return options

@@ -69,7 +69,7 @@ func TestLintRefusesWhatReadersTakeForDifferentThings(t *testing.T) {
 func TestLintReadsEveryDocumentOfAFile(t *testing.T) {
 	t.Parallel()
 	const tier = `{"apiVersion": "examprep.dev/v1alpha1", "kind": "RateTier", "metadata": {"name": "a"}, "spec": {"requests": 0}}`
-	const low = "spec.requests: must be at least 1"
+	const low = "spec.requests: should be greater than or equal to 1"
 	const endpoint = "apiVersion: examprep.dev/v1alpha1\nkind: WebhookEndpoint\nmetadata: {name: a}\nspec: {url: 'http://a.example/', events: [mock_attempt.scored]}\n"
 	const second = "a further document begins here, which kubectl and the operator do not read: " +
 		"in a file, a line that holds nothing but --- must precede it; in a chunk, make it part of the one list"
@@ -97,16 +97,16 @@ func TestLintReadsEveryDocumentOfAFile(t *testing.T) {
 		"the same problem in each of three documents": {
 			text: endpoint + "---\n" + endpoint + "---\n" + strings.Replace(endpoint, "'http:", "'ftp:", 1),
 			want: []string{
-				"exam.yaml:4:8: spec.url: must be an https:// address with a host name",
-				"exam.yaml:9:8: spec.url: must be an https:// address with a host name",
-				"exam.yaml:14:8: spec.url: must be an https:// address with a host name",
+				"exam.yaml:4:8: spec.url: url must be an https:// address with a host name",
+				"exam.yaml:9:8: spec.url: url must be an https:// address with a host name",
+				"exam.yaml:14:8: spec.url: url must be an https:// address with a host name",
 			},
 		},
 		"the same problem in two exams": {
 			text: strings.Replace(goodExam+"---\n"+strings.NewReplacer("es-mir", "es-eir", "{choice: A}", "{choice: Q}").Replace(goodExam), "{choice: A}", "{choice: Z}", 1),
 			want: []string{
-				`exam.yaml:21:20: spec.papers[0].questions[0].answer.choice: "Z" is not among the options`,
-				`exam.yaml:46:20: spec.papers[0].questions[0].answer.choice: "Q" is not among the options`,
+				`exam.yaml:21:20: spec.papers[0].questions[0].answer.choice: answer.choice must be one of the letters under options`,
+				`exam.yaml:46:20: spec.papers[0].questions[0].answer.choice: answer.choice must be one of the letters under options`,
 			},
 		},
 	})

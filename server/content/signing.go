@@ -87,7 +87,7 @@ func Sign(ctx context.Context, b *Files, paperID, signature string) (DigestRepor
 	edits.put(found.content, newSeal{
 		doc: &found.content.doc, paper: found.path(), digest: found.statement.Digest, resign: true, signature: signature,
 	})
-	if err := edits.apply(); err != nil {
+	if err := edits.apply(ctx); err != nil {
 		return DigestReport{}, err
 	}
 	return DigestReport{Papers: []PaperSeal{{

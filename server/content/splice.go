@@ -3,6 +3,7 @@ package content
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -69,7 +70,7 @@ func (e *sealEdits) put(content *Content, seal newSeal) {
 }
 
 // apply writes all files, after it made sure of all.
-func (e *sealEdits) apply() error {
+func (e *sealEdits) apply(ctx context.Context) error {
 	if len(e.problems) > 0 {
 		return AsError(SortProblems(e.problems))
 	}
@@ -82,7 +83,7 @@ func (e *sealEdits) apply() error {
 		if err != nil {
 			return fmt.Errorf("write seals: %w", err)
 		}
-		if texts[i], err = spliceSeals(file, text, e.seals[file]); err != nil {
+		if texts[i], err = spliceSeals(ctx, file, text, e.seals[file]); err != nil {
 			return err
 		}
 	}
@@ -123,7 +124,7 @@ type splice struct {
 }
 
 // spliceSeals returns text with the seals in it. It fails rather than change anything else.
-func spliceSeals(file string, text []byte, seals []newSeal) ([]byte, error) {
+func spliceSeals(ctx context.Context, file string, text []byte, seals []newSeal) ([]byte, error) {
 	s := splicer{text: text, lines: lineOffsets(text)}
 	for _, seal := range seals {
 		if err := s.seal(seal); err != nil {
@@ -145,13 +146,13 @@ func spliceSeals(file string, text []byte, seals []newSeal) ([]byte, error) {
 		from = change.offset + change.length
 	}
 	out.Write(text[from:])
-	return out.Bytes(), verifySeals(file, out.Bytes(), seals)
+	return out.Bytes(), verifySeals(ctx, file, out.Bytes(), seals)
 }
 
 // verifySeals reads the new text and compares it with the documents that it comes from.
-func verifySeals(file string, text []byte, seals []newSeal) error {
+func verifySeals(ctx context.Context, file string, text []byte, seals []newSeal) error {
 	b := newFiles()
-	b.addFile(file, text)
+	b.addFile(ctx, file, text)
 	for _, seal := range seals {
 		matches := func(content Content) bool {
 			entry, want := sealedPaper(content.doc.Value, seal.paper), sealedPaper(seal.doc.Value, seal.paper)

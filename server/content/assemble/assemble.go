@@ -205,7 +205,11 @@ func (a *Assembled) readChunk(ctx context.Context, source v1alpha1.QuestionSourc
 	if a.budget -= len(text); a.budget < 0 {
 		return nil, &ChunkError{Detail: fmt.Sprintf("the exam's chunks hold more than %d bytes of text together", MaxExamBytes)}
 	}
-	return DecodeChunk(text)
+	questions, problems := DecodeChunk(text)
+	if len(problems) > 0 {
+		return nil, &problems[0]
+	}
+	return questions, nil
 }
 
 // Findings are the problems of an exam by the catalogue's rules. Fields are paths into the exam.

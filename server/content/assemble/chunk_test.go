@@ -30,7 +30,11 @@ func decodeStored(raw []byte) ([]v1alpha1.Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	return DecodeChunk(text)
+	questions, problems := DecodeChunk(text)
+	if len(problems) > 0 {
+		return nil, &problems[0]
+	}
+	return questions, nil
 }
 
 func TestDecodeChunkReadsEveryForm(t *testing.T) {
@@ -69,14 +73,14 @@ func TestDecodeChunkNamesLineAndField(t *testing.T) {
 		"scalar":                     {"hello", "line 1: must be a list of questions"},
 		"broken line":                {good + `{"number":2,` + "\n" + good, "line 2: unexpected EOF"},
 		"two objects in a line":      {good + `{"number":2}{}`, "line 2: text after the JSON value"},
-		"unknown field":              {good + `{"nomber":2}`, "line 2: [1].nomber: unknown field; did you mean number?"},
-		"wrong case":                 {`{"Number":2}`, "line 1: [0].Number: unknown field; did you mean number?"},
+		"unknown field":              {good + `{"nomber":2}`, "line 2: [1].nomber: unknown field"},
+		"wrong case":                 {`{"Number":2}`, "line 1: [0].Number: unknown field"},
 		"key given twice":            {`{"number":2,"number":3}`, "line 1: [0].number: is given twice (first on line 1)"},
 		"wrong type":                 {"[\n  {\"number\": \"2\"}\n]", "line 2: [0].number: must be a whole number, is a text"},
 		"fraction":                   {`{"number":2.5}`, "line 1: [0].number: must be a whole number, is the number 2.5"},
 		"out of range":               {`{"number":99999999999}`, "line 1: [0].number: 99999999999 is out of range"},
-		"number in the answer":       {"- number: 1\n  answer: {choice: 1}\n", "line 2: [0].answer.choice: must be a text, is the number 1: put quotes around 1"},
-		"option letter that is true": {"- number: 1\n  options:\n    N: no\n", "line 2: [0].options.false: must be a text, is the boolean false"},
+		"number in the answer":       {"- number: 1\n  answer: {choice: 1}\n", "line 2: [0].answer.choice: must be a text, is a number: put quotes around 1"},
+		"option letter that is true": {"- number: 1\n  options:\n    N: no\n", "line 3: [0].options.N: is not read as this name by YAML 1.1, which kubectl uses: put quotes around N"},
 		"YAML key given twice":       {"- number: 1\n  number: 2\n", "line 2: [0].number: is given twice (first on line 1)"},
 		"not UTF-8":                  {good + "{\"prompt\":\"\xff\"}", "line 2: is not valid UTF-8"},
 		"broken gzip":                {"\x1f\x8b\x00", "broken gzip: unexpected EOF"},

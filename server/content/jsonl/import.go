@@ -83,7 +83,7 @@ func (r ImportReport) WriteText(w io.Writer) error {
 			return err
 		}
 	}
-	for _, field := range syntax.SortedKeys(r.Ignored) {
+	for _, field := range slices.Sorted(maps.Keys(r.Ignored)) {
 		if _, err := fmt.Fprintf(w, "ignored %s (%d times)\n", field, r.Ignored[field]); err != nil {
 			return err
 		}

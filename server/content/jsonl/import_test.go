@@ -3,6 +3,7 @@ package jsonl
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +16,6 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/content"
 	"examprep.dev/server/content/assemble"
-	"examprep.dev/server/content/syntax"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -117,7 +117,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 	}
 	from, out := neutralFolder(t, oneExam, papers.String(), questions.String()), t.TempDir()
 	importSet(t, ImportOptions{From: from, Out: out, ObjectBytes: 3300, Seal: true})
-	small := syntax.SortedKeys(readFolder(t, out))
+	small := slices.Sorted(maps.Keys(readFolder(t, out)))
 	if !slices.Contains(small, "a-b/a-b-large-02.yaml") || !slices.Contains(small, "a-b/a-b-medium-01.yaml") ||
 		slices.Contains(small, "a-b/a-b-small-01.yaml") {
 		t.Errorf("have %v", small)
@@ -128,7 +128,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 	kept := filepath.Join(out, "a-b", "mine.yaml")
 	testkit.WriteFile(t, kept, []byte("a: 1\n"))
 	report := importSet(t, ImportOptions{From: from, Out: out})
-	check.Slices(t, syntax.SortedKeys(readFolder(t, out)), []string{"a-b.yaml", "a-b/mine.yaml"}, "files")
+	check.Slices(t, slices.Sorted(maps.Keys(readFolder(t, out))), []string{"a-b.yaml", "a-b/mine.yaml"}, "files")
 	check.Equal(t, len(report.Removed), len(small)-1, "removed %v of %v", report.Removed, small)
 }
 

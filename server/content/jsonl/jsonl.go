@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
-	sigsjson "sigs.k8s.io/json"
 
 	"examprep.dev/server/content"
 	"examprep.dev/server/content/syntax"
@@ -91,17 +89,16 @@ func (r *records[T]) decode(text []byte, linesBefore int) (value T, ok bool) {
 	}
 	syntax.Shift(root, linesBefore)
 	found := len(r.problems)
-	check := syntax.Strict{
-		Root:    root,
-		Report:  func(p syntax.Path, at *yaml.Node, detail string) { r.report(at.Line, at.Column, p.String(), detail) },
-		Unknown: func(p syntax.Path) { r.ignore(p) },
+	doc.Check(func(p syntax.Path, at *yaml.Node, detail string) { r.report(at.Line, at.Column, p.String(), detail) })
+	for _, problem := range doc.Decode(&value) {
+		if problem.Unknown {
+			r.ignore(problem.At)
+			continue
+		}
+		at := syntax.Locate(root, problem.At)
+		r.report(at.Line, at.Column, problem.At.String(), problem.Detail)
 	}
-	check.All(doc.Value, reflect.TypeFor[T]())
 	if len(r.problems) > found {
-		return value, false
-	}
-	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
-		r.report(linesBefore+1, 0, "", err.Error())
 		return value, false
 	}
 	return value, true

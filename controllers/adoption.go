@@ -13,6 +13,12 @@ import (
 	"examprep.dev/server/catalog"
 )
 
+// mayAdopt reports whether spec.adopt moves the exam key. It does so once for each generation: otherwise two resources that
+// both adopt would take the key from each other at each resync, and publish each time.
+func (s *examScope) mayAdopt() bool {
+	return s.content.Spec.Adopt && s.content.Status.AdoptedGeneration != s.content.Generation
+}
+
 // permitAdoption refuses to take an exam key from owner where the namespace has no right to. Whoever may write exams in any
 // namespace could take every exam of the cluster otherwise.
 //

@@ -113,6 +113,9 @@ func examContentStatus(content *v1alpha1.ExamContent) runtime.ApplyConfiguration
 	if from.SourceDigest != "" {
 		status.WithSourceDigest(from.SourceDigest)
 	}
+	if from.AdoptedGeneration > 0 {
+		status.WithAdoptedGeneration(from.AdoptedGeneration)
+	}
 	if from.PublishedAt != nil {
 		status.WithPublishedAt(*from.PublishedAt)
 	}

@@ -71,3 +71,31 @@ func TestAdoptMovesTheClaim(t *testing.T) {
 	}
 	in.serves(old.Spec.ExamKey, "Adopted", "now")
 }
+
+// TestTwoResourcesThatAdoptDoNotTakeTheKeyFromEachOtherForEver: each takes the key once for each change of its spec.
+func TestTwoResourcesThatAdoptDoNotTakeTheKeyFromEachOtherForEver(t *testing.T) {
+	t.Parallel()
+	in := install(t, postgres.Sandbox, 2)
+	in.operate()
+	first, second := sampleContent("first", sampleKey(t)), sampleContent("second", sampleKey(t))
+	first.Spec.Name, first.Spec.Adopt = "First", true
+	second.Spec.Name, second.Spec.Adopt = "Second", true
+	second.Namespace = in.spaces[1]
+	in.createReady(first)
+	in.createReady(second)
+	for _, look := range []string{"first look", "second look"} {
+		in.reconcileNow(first, look)
+		message := in.until(first, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+		check.Contains(t, message, "spec.adopt moves the key once for each change of spec", "message")
+		in.reconcileNow(second, look)
+		in.ready(second)
+		check.Equal(t, second.Status.Revision, 2, "revision at the "+look)
+	}
+	in.serves(second.Spec.ExamKey, "Second", "after both looked twice")
+
+	edit(in, first, func(c *v1alpha1.ExamContent) { c.Spec.Name = "First, again" })
+	in.ready(first)
+	in.serves(first.Spec.ExamKey, "First, again", "after a change of its spec")
+	in.reconcileNow(second, "third look")
+	in.until(second, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
+}

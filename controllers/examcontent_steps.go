@@ -135,7 +135,7 @@ func explainReference(err error) error {
 
 // publish makes the exam what is served, or finds that it is.
 func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next, error) {
-	options := catalog.Options{Adopt: s.content.Spec.Adopt && !r.restrictAdoption}
+	options := catalog.Options{Adopt: s.mayAdopt() && !r.restrictAdoption}
 	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published revision too
 	}
@@ -155,6 +155,9 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 		return stop, s.explainRefusal(err)
 	}
 	s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, "valid, and exam key "+s.content.Spec.ExamKey+" is this resource's")
+	if s.content.Spec.Adopt {
+		s.content.Status.AdoptedGeneration = s.content.Generation
+	}
 	s.record(published)
 	return stop, nil
 }
@@ -162,7 +165,7 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 // publishAs publishes, and asks for permission first if the key must be adopted.
 func (r *ExamContentReconciler) publishAs(ctx context.Context, s *examScope, options catalog.Options) (catalog.Publication, error) {
 	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
-	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.content.Spec.Adopt && r.restrictAdoption {
+	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.mayAdopt() && r.restrictAdoption {
 		if err := r.permitAdoption(ctx, s, conflict.Owner); err != nil {
 			return catalog.Publication{}, err
 		}
@@ -183,8 +186,11 @@ func (s *examScope) explainRefusal(err error) error {
 	)
 	switch {
 	case errors.As(err, &conflict):
-		text := fmt.Sprintf("spec.examKey: %q belongs to %s: delete one of the two, or set spec.adopt to take it over",
-			conflict.ExamKey, resourceOf(conflict.Owner))
+		help := "delete one of the two, or set spec.adopt to take it over"
+		if s.content.Spec.Adopt && !s.mayAdopt() {
+			help = "delete one of the two; spec.adopt moves the key once for each change of spec, and did so before that resource took the key"
+		}
+		text := fmt.Sprintf("spec.examKey: %q belongs to %s: %s", conflict.ExamKey, resourceOf(conflict.Owner), help)
 		blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonExamKeyConflict, &described{text, err})
 		blocked.RetryAfter = conflictRetry
 		s.forget()

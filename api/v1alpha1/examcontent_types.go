@@ -122,10 +122,10 @@ type ExamContentSpec struct {
 	// +optional
 	ResyncInterval *metav1.Duration `json:"resyncInterval,omitempty"`
 
-	// Adopt lets this resource take an exam key that another resource owns (or owned and left behind). Set it to move
-	// an exam to another namespace or cluster on purpose, and remove it afterwards. Where the platform restricts it, the
-	// key that a resource of another namespace or cluster still owns must be one of those that this namespace's annotation
-	// examprep.dev/adopts lists.
+	// Adopt lets this resource take an exam key that another resource owns. It acts once for each change of spec
+	// (status.adoptedGeneration). Set it to move an exam to another namespace or cluster, and remove it afterwards. If
+	// adoption is restricted (the default) and a resource of another namespace or cluster still owns the key, the
+	// annotation examprep.dev/adopts of this namespace must list the key.
 	//
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
@@ -281,6 +281,12 @@ type ExamContentStatus struct {
 	//
 	// +optional
 	SourceDigest string `json:"sourceDigest,omitempty"`
+
+	// AdoptedGeneration is the last metadata.generation with spec.adopt in which this resource owned its exam key. In this
+	// generation spec.adopt does not move the key again.
+	//
+	// +optional
+	AdoptedGeneration int64 `json:"adoptedGeneration,omitempty"`
 
 	// PublishedAt is when the published revision came out.
 	//

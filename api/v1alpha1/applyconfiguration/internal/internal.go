@@ -152,6 +152,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: dev.examprep.api.v1alpha1.ExamContentStatus
   map:
     fields:
+    - name: adoptedGeneration
+      type:
+        scalar: numeric
     - name: conditions
       type:
         list:

@@ -49,10 +49,10 @@ type ExamContentSpecApplyConfiguration struct {
 	// ResyncInterval is how often what is published is compared with what is declared, although nothing changed: a
 	// change that somebody made in the database is noticed and repaired within it. Default 10m, at least 30s.
 	ResyncInterval *metav1.Duration `json:"resyncInterval,omitempty"`
-	// Adopt lets this resource take an exam key that another resource owns (or owned and left behind). Set it to move
-	// an exam to another namespace or cluster on purpose, and remove it afterwards. Where the platform restricts it, the
-	// key that a resource of another namespace or cluster still owns must be one of those that this namespace's annotation
-	// examprep.dev/adopts lists.
+	// Adopt lets this resource take an exam key that another resource owns. It acts once for each change of spec
+	// (status.adoptedGeneration). Set it to move an exam to another namespace or cluster, and remove it afterwards. If
+	// adoption is restricted (the default) and a resource of another namespace or cluster still owns the key, the
+	// annotation examprep.dev/adopts of this namespace must list the key.
 	Adopt *bool `json:"adopt,omitempty"`
 	// Revision pins an earlier published revision (status.revision counts them) and so rolls back to it, whatever the
 	// rest of the spec declares. Remove it to publish the spec again. It must be among the last revisionHistoryLimit.

@@ -26,6 +26,9 @@ type ExamContentStatusApplyConfiguration struct {
 	// whose verification seals count. While it stays the same, the operator compares what is published with the database and
 	// does not read the questions again. It is empty where a change to a ConfigMap could go unseen, and with spec.revision.
 	SourceDigest *string `json:"sourceDigest,omitempty"`
+	// AdoptedGeneration is the last metadata.generation with spec.adopt in which this resource owned its exam key. In this
+	// generation spec.adopt does not move the key again.
+	AdoptedGeneration *int64 `json:"adoptedGeneration,omitempty"`
 	// PublishedAt is when the published revision came out.
 	PublishedAt *metav1.Time `json:"publishedAt,omitempty"`
 	// PaperCount is the number of published papers.
@@ -88,6 +91,14 @@ func (b *ExamContentStatusApplyConfiguration) WithPublishedDigest(value string) 
 // If called multiple times, the SourceDigest field is set to the value of the last call.
 func (b *ExamContentStatusApplyConfiguration) WithSourceDigest(value string) *ExamContentStatusApplyConfiguration {
 	b.SourceDigest = &value
+	return b
+}
+
+// WithAdoptedGeneration sets the AdoptedGeneration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AdoptedGeneration field is set to the value of the last call.
+func (b *ExamContentStatusApplyConfiguration) WithAdoptedGeneration(value int64) *ExamContentStatusApplyConfiguration {
+	b.AdoptedGeneration = &value
 	return b
 }
 

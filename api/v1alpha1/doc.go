@@ -1,11 +1,12 @@
 // Package v1alpha1 holds the custom resources of the group examprep.dev: ExamContent, WebhookEndpoint and RateTier.
 //
-// They are the product's front door: a platform team writes them in git, and the API server refuses what the schema and
-// its CEL rules can see to be wrong, with a message that says what to do. What they cannot see (a chunk in a ConfigMap,
-// another resource's claim) the operator validates and reports in a condition, named to the field.
+// A platform team writes them in git. The API server checks them by the schema and its CEL rules. The operator checks the
+// rest, like a chunk in a ConfigMap or another resource's claim, and reports the field in a condition.
 //
-// The package is imported by people who program against the API, so it depends on apimachinery and the schema's JSON
-// type alone; it must never import the operator or anything below server.
+// Programs that use the API import this package. So it imports apimachinery and the JSON type of the schema alone, and
+// nothing below controllers or server.
+//
+// CONTRIBUTING.md, "Add a field to ExamContent", lists the places of a new field.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

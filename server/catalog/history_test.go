@@ -25,7 +25,7 @@ type modelRevision struct {
 
 // modelExam is what DESIGN says about one exam key: its owner, what is served, and which revisions are kept.
 type modelExam struct {
-	owner     string // "" is nobody
+	owner     string // empty: no resource owns the key
 	revision  int64  // 0 while nothing is published
 	withdrawn bool
 	revisions map[int64]modelRevision
@@ -136,7 +136,7 @@ func drawClaimant(rt *rapid.T) string {
 	return rapid.SampledFrom([]string{"first", "second", "third"}).Draw(rt, "claimant")
 }
 
-// publish plays one Publish whose refusals are those of the claim, and compares the answer. sealed is false if the seal gate refuses it.
+// publish plays one Publish and compares its answer with the model's. sealed is false if the seal gate refuses the content.
 func (h *examHistory) publish(rt *rapid.T, claimant string, exam catalog.Exam, next modelRevision, sealed bool, options catalog.Options) {
 	h.clock = h.clock.Add(2 * time.Hour)
 	options.Adopt = rapid.Bool().Draw(rt, "adopt")
@@ -199,7 +199,7 @@ func (h *examHistory) release(rt *rapid.T) {
 	delete(h.remembered, claimant)
 }
 
-// tables are those of an exam, each after those that it refers to.
+// tables returns the tables of an exam, each after the tables that it refers to.
 func tables() []string {
 	return []string{"exams", "exam_revisions", "paper_revisions", "paper_answer_keys", "exam_revision_papers", "exam_repairs"}
 }
@@ -256,8 +256,8 @@ func (h *examHistory) compare(rt *rapid.T) {
 }
 
 // TestHistoriesOfAnExamGoAsTheModelSays plays random histories of declarations, refusals, publications, pins, adoptions, deletions and
-// restored backups in production. The model is DESIGN §4: a key has one owner, a refused claimant changes nothing, a claim on a served
-// exam needs something to publish, a number is not used twice, and pruning keeps the newest revisions and the one that was restored.
+// restored backups in production. In the model a key has one owner, and a refused claimant changes nothing. A claim on a served exam
+// needs something to publish. A number is not used twice. Pruning keeps the newest revisions and the one that was restored.
 func TestHistoriesOfAnExamGoAsTheModelSays(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)

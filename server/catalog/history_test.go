@@ -23,7 +23,7 @@ type modelRevision struct {
 	restored int64
 }
 
-// modelExam is what DESIGN says about one exam key: its owner, what is served, and which revisions are kept.
+// modelExam is what the model knows of one exam key: its owner, what is served, and which revisions are kept.
 type modelExam struct {
 	owner     string // empty: no resource owns the key
 	revision  int64  // 0 while nothing is published

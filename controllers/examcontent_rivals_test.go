@@ -89,7 +89,7 @@ func TestTwoResourcesThatAdoptDoNotTakeTheKeyFromEachOtherForEver(t *testing.T) 
 		check.Contains(t, message, "spec.adopt moves the key once for each change of spec", "message")
 		in.reconcileNow(second, look)
 		in.ready(second)
-		check.Equal(t, second.Status.Revision, 2, "revision at the "+look)
+		check.Equal(t, second.Status.Revision, 2, "revision at the %s", look)
 	}
 	in.serves(second.Spec.ExamKey, "Second", "after both looked twice")
 

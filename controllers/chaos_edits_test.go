@@ -103,10 +103,11 @@ func (c *chaos) rechunk(ctx context.Context, chance *rand.Rand, content *v1alpha
 }
 
 func (c *chaos) sealAll(ctx context.Context, content *v1alpha1.ExamContent) error {
-	exam, err := assemble.Assemble(ctx, content, &liveChunks{live: c.kube})
+	valid, err := assemble.Assemble(ctx, content, &liveChunks{live: c.kube})
 	if err != nil {
 		return err
 	}
+	exam := valid.Exam()
 	for i := range exam.Papers {
 		digest, err := exam.Papers[i].SealDigest()
 		if err != nil {

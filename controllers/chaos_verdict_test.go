@@ -162,8 +162,9 @@ func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers m
 	case len(content.Spec.Papers[0].Questions) != 2:
 		return nil, "a question stands twice"
 	}
-	exam, err := assemble.Assemble(c.t.Context(), content, &liveChunks{live: c.kube})
+	valid, err := assemble.Assemble(c.t.Context(), content, &liveChunks{live: c.kube})
 	check.NoError(c.t, err)
+	exam := valid.Exam()
 	for i := range exam.Papers {
 		if digest, err := exam.Papers[i].SealDigest(); err != nil || digest.String() != content.Spec.Papers[i].Verification.Digest {
 			return nil, "a seal is broken"

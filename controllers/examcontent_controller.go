@@ -18,7 +18,9 @@ import (
 // Publisher makes exams what is served; *catalog.Publisher is one.
 type Publisher interface {
 	// Publish is idempotent: publishing what is published already writes nothing.
-	Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error)
+	Publish(ctx context.Context, claim catalog.Claim, exam catalog.ValidExam, options catalog.Options) (catalog.Publication, error)
+	// RollBack publishes an earlier revision again. It is idempotent too.
+	RollBack(ctx context.Context, claim catalog.Claim, examKey string, revision int64, options catalog.Options) (catalog.Publication, error)
 	// Release changes nothing unless claim is the owner.
 	Release(ctx context.Context, claim catalog.Claim, examKey string, deleteContent bool) error
 	// Standing tells what stands published, without its papers; ok is false where only Publish knows what to do.

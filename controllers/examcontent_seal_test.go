@@ -12,8 +12,9 @@ import (
 
 func seal(t *testing.T, content *v1alpha1.ExamContent) {
 	t.Helper()
-	exam, err := assemble.Assemble(t.Context(), content, nil)
+	valid, err := assemble.Assemble(t.Context(), content, nil)
 	check.NoError(t, err)
+	exam := valid.Exam()
 	for i := range exam.Papers {
 		digest, err := exam.Papers[i].SealDigest()
 		check.NoError(t, err)

@@ -22,9 +22,9 @@ type examScope struct {
 	content *v1alpha1.ExamContent
 	claim   catalog.Claim
 	chunks  *liveChunks
-	// exam is the declared exam with all its questions, from the step that reads them on. With spec.revision set it has
-	// its key alone: a roll-back must work while the declared content is broken.
-	exam catalog.Exam
+	// exam is the declared exam, once the step "read the questions" has read it. It is zero with spec.revision: a roll-back must
+	// work while the declared content is broken.
+	exam catalog.ValidExam
 	// trust is which seals counted before the questions were read.
 	trust string
 }
@@ -82,7 +82,6 @@ func (r *ExamContentReconciler) finalize(ctx context.Context, s *examScope) (nex
 // resolve reads the questions, those in chunks too, and converts the resource to the domain.
 func (r *ExamContentReconciler) resolve(ctx context.Context, s *examScope) (next, error) {
 	if s.content.Spec.Revision != nil {
-		s.exam = catalog.Exam{Key: s.content.Spec.ExamKey}
 		s.pass(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonPinned, "spec.revision holds an earlier revision: references are not read")
 		return goOn, nil
 	}
@@ -139,9 +138,6 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published revision too
 	}
-	if pin := s.content.Spec.Revision; pin != nil {
-		options.Pin = *pin
-	}
 	if at := s.content.Status.PublishedAt; at != nil {
 		options.Remembered = catalog.Remembered{Revision: s.content.Status.Revision, PublishedAt: at.Time}
 	}
@@ -164,15 +160,23 @@ func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next
 
 // publishAs publishes, and asks for permission first if the key must be adopted.
 func (r *ExamContentReconciler) publishAs(ctx context.Context, s *examScope, options catalog.Options) (catalog.Publication, error) {
-	published, err := r.publisher.Publish(ctx, s.claim, s.exam, options)
+	published, err := r.send(ctx, s, options)
 	if conflict, ok := errors.AsType[*catalog.ClaimConflictError](err); ok && s.mayAdopt() && r.restrictAdoption {
 		if err := r.permitAdoption(ctx, s, conflict.Owner); err != nil {
 			return catalog.Publication{}, err
 		}
 		options.AdoptFrom = &conflict.Owner
-		published, err = r.publisher.Publish(ctx, s.claim, s.exam, options)
+		published, err = r.send(ctx, s, options)
 	}
 	return published, err
+}
+
+// send publishes the declared exam, or the revision that spec.revision pins.
+func (r *ExamContentReconciler) send(ctx context.Context, s *examScope, options catalog.Options) (catalog.Publication, error) {
+	if pin := s.content.Spec.Revision; pin != nil {
+		return r.publisher.RollBack(ctx, s.claim, s.content.Spec.ExamKey, *pin, options)
+	}
+	return r.publisher.Publish(ctx, s.claim, s.exam, options)
 }
 
 // explainRefusal names the spec's field for each of the catalogue's typed errors and passes others on.
@@ -182,7 +186,6 @@ func (s *examScope) explainRefusal(err error) error {
 		seal     *catalog.SealError
 		pin      *catalog.RevisionNotFoundError
 		damaged  *catalog.DamagedError
-		invalid  *catalog.ValidationError
 	)
 	switch {
 	case errors.As(err, &conflict):
@@ -215,8 +218,6 @@ func (s *examScope) explainRefusal(err error) error {
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonDrifted, &described{
 			fmt.Sprintf("spec.revision: %v: choose another revision, or remove the pin to publish what is declared", damaged), err,
 		})
-	case errors.As(err, &invalid):
-		return stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, &described{"spec: " + invalid.Error(), err})
 	default:
 		return err
 	}

@@ -19,8 +19,9 @@ import (
 func verifierSigns(t *testing.T, verifier sealstest.Verifier, content *v1alpha1.ExamContent) {
 	t.Helper()
 	seal(t, content)
-	exam, err := assemble.Assemble(t.Context(), content, nil)
+	valid, err := assemble.Assemble(t.Context(), content, nil)
 	check.NoError(t, err)
+	exam := valid.Exam()
 	for i := range exam.Papers {
 		statement, err := exam.Papers[i].Statement(exam.Key)
 		check.NoError(t, err)

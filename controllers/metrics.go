@@ -140,5 +140,5 @@ func (p *publishTimer) observe(took time.Duration, changed bool, err error) {
 // catalogRefusal reports whether the declaration is at fault, not the database.
 func catalogRefusal(err error) bool {
 	return errorIs[*catalog.ClaimConflictError](err) || errorIs[*catalog.SealError](err) || errorIs[*catalog.DamagedError](err) ||
-		errorIs[*catalog.RevisionNotFoundError](err) || errorIs[*catalog.ValidationError](err)
+		errorIs[*catalog.RevisionNotFoundError](err)
 }

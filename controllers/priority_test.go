@@ -74,7 +74,7 @@ type turns struct {
 	names []string
 }
 
-func (p *turns) Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error) {
+func (p *turns) Publish(ctx context.Context, claim catalog.Claim, exam catalog.ValidExam, options catalog.Options) (catalog.Publication, error) {
 	p.note(claim)
 	return p.Publisher.Publish(ctx, claim, exam, options)
 }

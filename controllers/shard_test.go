@@ -30,12 +30,12 @@ type witnessed struct {
 	seen map[string]int
 }
 
-func (w *witnessed) Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error) {
+func (w *witnessed) Publish(ctx context.Context, claim catalog.Claim, exam catalog.ValidExam, options catalog.Options) (catalog.Publication, error) {
 	w.mu.Lock()
 	w.seen[claim.Name]++
 	w.mu.Unlock()
 	if w.hold != nil {
-		w.hold(exam)
+		w.hold(exam.Exam())
 	}
 	return w.Publisher.Publish(ctx, claim, exam, options)
 }

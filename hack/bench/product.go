@@ -25,7 +25,7 @@ import (
 // key may use: publishing within a process, and registering webhook endpoints.
 
 // publication is an exam, ready to be published as the operator would.
-type publication struct{ exam catalog.Exam }
+type publication struct{ exam catalog.ValidExam }
 
 func newPublication(ctx context.Context, content *v1alpha1.ExamContent) (publication, error) {
 	exam, err := assemble.Assemble(ctx, content, nil) // all questions are inline
@@ -36,10 +36,10 @@ func newPublication(ctx context.Context, content *v1alpha1.ExamContent) (publica
 }
 
 func (p publication) publish(ctx context.Context, pool *pgxpool.Pool) error {
-	claim := catalog.Claim{Cluster: "bench", Namespace: contentNamespace, Name: p.exam.Key}
+	claim := catalog.Claim{Cluster: "bench", Namespace: contentNamespace, Name: p.exam.Key()}
 	_, err := catalog.NewPublisher(pool, postgres.Sandbox).Publish(ctx, claim, p.exam, catalog.Options{})
 	if err != nil {
-		return fmt.Errorf("publish %s: %w", p.exam.Key, err)
+		return fmt.Errorf("publish %s: %w", p.exam.Key(), err)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func (b *bench) onCatalogue(t *testing.T) (publish func(catalog.Exam), withdraw 
 	claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}
 	publish = func(exam catalog.Exam) {
 		t.Helper()
-		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{HistoryLimit: 1}); err != nil {
+		if _, err := publisher.Publish(t.Context(), claim, catalogtest.Valid(t, exam), catalog.Options{HistoryLimit: 1}); err != nil {
 			t.Fatal(err)
 		}
 		testkit.Eventually(t, "the snapshot has the publication", func() bool {

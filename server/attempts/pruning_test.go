@@ -9,6 +9,7 @@ import (
 
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -32,7 +33,7 @@ func TestAttemptsSurviveAnUnreadableExam(t *testing.T) {
 	publish, _ := b.onCatalogue(t)
 	damaged := catalog.Exam{Key: otherExam, Name: "Damaged"}
 	publisher := catalog.NewPublisher(b.pool, postgres.Sandbox)
-	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "default", Namespace: "default", Name: otherExam}, damaged, catalog.Options{}); err != nil {
+	if _, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "default", Namespace: "default", Name: otherExam}, catalogtest.Valid(t, damaged), catalog.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	publish(published("A", "before"))
@@ -66,7 +67,7 @@ func laggingPod(t *testing.T, b *bench, who keys.Identity) (publish func(catalog
 	publish = func(exam catalog.Exam) {
 		t.Helper()
 		claim := catalog.Claim{Cluster: "default", Namespace: "default", Name: testExam}
-		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{HistoryLimit: 1}); err != nil {
+		if _, err := publisher.Publish(t.Context(), claim, catalogtest.Valid(t, exam), catalog.Options{HistoryLimit: 1}); err != nil {
 			t.Error(err)
 		}
 	}

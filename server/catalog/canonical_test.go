@@ -66,7 +66,7 @@ func TestSealDigestNeverChanges(t *testing.T) {
 func TestRevisionDigestsNeverChange(t *testing.T) {
 	t.Parallel()
 	exam := catalogtest.SampleExam()
-	published, err := catalog.Identify(exam)
+	published, err := catalog.Identify(catalogtest.Valid(t, exam))
 	check.NoError(t, err)
 	if got, want := published.PaperDigests[exam.Papers[0].ID].String(), "sha256:90204d8019a73e82af9b6d7c48140556a94c590f4561fce6ad2addf23a1e0fe5"; got != want {
 		t.Errorf("paper revision digest = %s, want %s", got, want)
@@ -170,7 +170,7 @@ func TestContentThatMeansTheSameHasOneDigest(t *testing.T) {
 	same.Scoring = json.RawMessage("{\"note\":\"\\u003cas printed>\",\n\t\"pass_mark\":3.0}")
 	digests := make([]catalog.Digest, 2)
 	for i, e := range []catalog.Exam{exam, same} {
-		published, err := catalog.Identify(e)
+		published, err := catalog.Identify(catalogtest.Valid(t, e))
 		check.NoError(t, err)
 		digests[i] = published.Digest
 	}

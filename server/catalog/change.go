@@ -54,8 +54,8 @@ func (c *change) publish(ctx context.Context, q *catalogdb.Queries) (Publication
 		Cluster: c.claim.Cluster, Namespace: c.claim.Namespace, Name: c.claim.Name,
 		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body,
 	}
-	if c.options.Pin > 0 {
-		row.RestoredFrom = &c.options.Pin
+	if c.next.pin > 0 {
+		row.RestoredFrom = &c.next.pin
 	}
 	if row.PaperIds, row.PaperDigests, row.PaperSealed, row.PaperVerifications, err = c.next.lists(); err != nil {
 		return Publication{}, err
@@ -98,11 +98,11 @@ func (c *change) stagePapers(ctx context.Context, q *catalogdb.Queries) error {
 	if c.source != nil {
 		return c.source.stage(ctx, q)
 	}
-	rows, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: c.next.exam.Key, Revision: c.options.Pin})
+	rows, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: c.next.exam.Key, Revision: c.next.pin})
 	if err != nil {
-		return fmt.Errorf("read papers of revision %d: %w", c.options.Pin, err)
+		return fmt.Errorf("read papers of revision %d: %w", c.next.pin, err)
 	}
-	lost := &DamagedError{ExamKey: c.next.exam.Key, Revision: c.options.Pin}
+	lost := &DamagedError{ExamKey: c.next.exam.Key, Revision: c.next.pin}
 	for _, row := range rows {
 		if !row.Intact {
 			lost.Papers = append(lost.Papers, row.PaperID)

@@ -23,7 +23,7 @@ func TestATextHoldsNoControlCharacter(t *testing.T) {
 		exam := catalogtest.Clone(catalogtest.SampleExam())
 		exam.Papers[0].Questions[0].Prompt = "before" + string(r) + "after"
 		want := !allowed[r] && (r < ' ' || 0x7f <= r && r <= 0x9f || r >= 0xfffe)
-		err := catalog.Validate(exam)
+		_, err := catalog.Validate(exam)
 		if (err != nil) != want {
 			t.Errorf("U+%04X: %v, want a problem: %t", r, err, want)
 		}
@@ -77,7 +77,7 @@ func TestAForbiddenCharacterComesWithItsUsualCause(t *testing.T) {
 		exam := catalogtest.Clone(catalogtest.SampleExam())
 		exam.Papers[0].Questions[0].Prompt = text
 		var invalid *catalog.ValidationError
-		if err := catalog.Validate(exam); !errors.As(err, &invalid) || !strings.Contains(invalid.Problems[0].Detail, want) {
+		if _, err := catalog.Validate(exam); !errors.As(err, &invalid) || !strings.Contains(invalid.Problems[0].Detail, want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}

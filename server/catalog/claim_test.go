@@ -27,7 +27,7 @@ func TestPublishersOfOneKeyTakeTurns(t *testing.T) {
 			for round := range rounds {
 				exam := catalogtest.Clone(catalogtest.SampleExam())
 				exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("%d of %d", i%3, round) // two at a time publish the same
-				if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err != nil {
+				if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -61,8 +61,8 @@ func TestARefusedClaimantChangesNothing(t *testing.T) {
 	other.Name = "The rival's"
 	var conflict *catalog.ClaimConflictError
 	for name, err := range map[string]error{
-		"publish": second(b.publisher.Publish(t.Context(), rival, other, catalog.Options{})),
-		"pin":     second(b.publisher.Publish(t.Context(), rival, other, catalog.Options{Pin: 1})),
+		"publish": second(b.publisher.Publish(t.Context(), rival, catalogtest.Valid(t, other), catalog.Options{})),
+		"pin":     second(b.publisher.RollBack(t.Context(), rival, other.Key, 1, catalog.Options{})),
 	} {
 		if !errors.As(err, &conflict) || conflict.Owner != owner || conflict.ExamKey != other.Key {
 			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
@@ -88,12 +88,12 @@ func TestAClaimIsAdoptedOnPurpose(t *testing.T) {
 	b := newBench(t, postgres.Sandbox)
 	b.publish(t, catalogtest.SampleExam())
 	heir := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
-	adopted, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), catalog.Options{Adopt: true})
+	adopted, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, catalogtest.SampleExam()), catalog.Options{Adopt: true})
 	if err != nil || adopted.Changed || adopted.Revision != 1 {
 		t.Fatalf("adopted %+v, %v: the same content needs no new revision", adopted, err)
 	}
 	var conflict *catalog.ClaimConflictError
-	if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.SampleExam(), catalog.Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
+	if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, catalogtest.SampleExam()), catalog.Options{}); !errors.As(err, &conflict) || conflict.Owner != heir {
 		t.Errorf("got %v, want the heir to be the owner", err)
 	}
 	check.NoError(t, b.publisher.Release(t.Context(), owner, catalogtest.SampleExam().Key, true))
@@ -109,15 +109,15 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 	heir, third := catalog.Claim{Cluster: "test", Namespace: "elsewhere", Name: "heir"}, catalog.Claim{Cluster: "test", Namespace: "third", Name: "third"}
 	written := rowVersions(t, b)
 	var conflict *catalog.ClaimConflictError
-	for name, options := range map[string]catalog.Options{"publish": {AdoptFrom: &third}, "pin": {AdoptFrom: &third, Pin: 1}} {
-		if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), options); !errors.As(err, &conflict) || conflict.Owner != owner {
+	for name, pin := range map[string]int64{"publish": 0, "pin": 1} {
+		if _, err := b.try(t, heir, catalogtest.SampleExam(), pin, catalog.Options{AdoptFrom: &third}); !errors.As(err, &conflict) || conflict.Owner != owner {
 			t.Errorf("%s: got %v, want a ClaimConflictError of %v", name, err, owner)
 		}
 	}
 	if !slices.Equal(rowVersions(t, b), written) {
 		t.Error("something was written for the sake of one who holds nothing")
 	}
-	if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.SampleExam(), catalog.Options{AdoptFrom: &owner}); err != nil {
+	if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, catalogtest.SampleExam()), catalog.Options{AdoptFrom: &owner}); err != nil {
 		t.Fatal(err)
 	}
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams WHERE claim_name = 'heir'"); n != 1 {
@@ -136,7 +136,7 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 	for name, options := range map[string]catalog.Options{"from whoever": {Adopt: true}, "from the owner": {AdoptFrom: &owner}} {
 		unsealed := catalogtest.Clone(exam)
 		unsealed.Papers[0].Questions[0].Prompt = "Changed, and not sealed"
-		_, err := b.publisher.Publish(t.Context(), heir, unsealed, options)
+		_, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, unsealed), options)
 		var refused *catalog.SealError
 		if !errors.As(err, &refused) || refused.Owner == nil || *refused.Owner != owner || len(refused.Changes) > 0 {
 			t.Errorf("%s: got %v, want a SealError that names the owner and nothing of what is the owner's", name, err)
@@ -145,7 +145,7 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 			t.Errorf("%s: something was written", name)
 		}
 	}
-	if _, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{Adopt: true}); err != nil {
+	if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, exam), catalog.Options{Adopt: true}); err != nil {
 		t.Errorf("what is sealed is not adopted: %v", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestTwoClaimantsInAnyOrder(t *testing.T) {
 					var err error
 					switch step {
 					case 0, 1:
-						_, err = b.publisher.Publish(t.Context(), claim, exam, catalog.Options{Adopt: step == 1})
+						_, err = b.publisher.Publish(t.Context(), claim, catalogtest.Valid(t, exam), catalog.Options{Adopt: step == 1})
 					default:
 						err = b.publisher.Release(t.Context(), claim, key, step == 3)
 					}
@@ -213,7 +213,7 @@ func TestReleaseRetainsOrWithdraws(t *testing.T) {
 		t.Error("a retained exam is not served")
 	}
 	heir := catalog.Claim{"test", "exams", "heir"}
-	if _, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{}); err != nil {
+	if _, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, exam), catalog.Options{}); err != nil {
 		t.Fatalf("a released claim is not free: %v", err)
 	}
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
@@ -262,7 +262,7 @@ func TestAnUnsealedClaimantOfAServedExamGetsNeitherTheKeyNorTheAnswers(t *testin
 			unsealed := catalogtest.Clone(exam)
 			unsealed.Papers[0].Questions[0].Answer.Choices = []string{"A"}
 			for range 2 { // the second time, a claim that was taken would be the stranger's own
-				_, err := b.publisher.Publish(t.Context(), stranger, unsealed, catalog.Options{})
+				_, err := b.publisher.Publish(t.Context(), stranger, catalogtest.Valid(t, unsealed), catalog.Options{})
 				var refused *catalog.SealError
 				if !errors.As(err, &refused) || refused.Unclaimed == withdrawn {
 					t.Fatalf("got %v, want a SealError", err)

@@ -40,6 +40,8 @@ type content struct {
 	digest   Digest
 	// papers are in the order of their IDs: the order in a file is not content.
 	papers []paperRef
+	// pin is the revision whose content a roll-back publishes again; 0 otherwise.
+	pin int64
 }
 
 // draft is content that is to be published, and what its papers are staged from.
@@ -51,10 +53,10 @@ type draft struct {
 }
 
 // prepare computes what identifies a valid exam and its papers.
-func prepare(exam Exam) (*draft, error) {
-	scoring, err := ParseScoring(exam.Scoring)
-	if err != nil {
-		return nil, err
+func prepare(valid ValidExam) (*draft, error) {
+	exam, scoring := valid.exam, valid.scoring
+	if exam.Key == "" {
+		return nil, ErrNotValidated
 	}
 	d := &draft{scoring: scoring, sources: slices.SortedFunc(slices.Values(exam.Papers), func(a, b Paper) int {
 		return cmp.Compare(a.ID, b.ID)
@@ -71,6 +73,7 @@ func prepare(exam Exam) (*draft, error) {
 	if isAbsent(d.exam.Scoring) { // null would be served as null
 		d.exam.Scoring = nil
 	}
+	var err error
 	if d.document, err = Encode(d.exam); err != nil {
 		return nil, err
 	}
@@ -78,9 +81,8 @@ func prepare(exam Exam) (*draft, error) {
 	return d, err
 }
 
-// Identify returns what publishing a valid exam reports of its content: the digests and what has no seal. It fails with
-// *ValidationError if the exam has no canonical form.
-func Identify(exam Exam) (Publication, error) {
+// Identify returns what publishing an exam reports of its content: the digests, and the papers without a seal.
+func Identify(exam ValidExam) (Publication, error) {
 	d, err := prepare(exam)
 	if err != nil {
 		return Publication{}, err

@@ -61,9 +61,18 @@ func newBench(t *testing.T, env postgres.Environment) *bench {
 	return b
 }
 
+// try publishes exam, or rolls its key back to revision pin if that is not 0.
+func (b *bench) try(t *testing.T, claim catalog.Claim, exam catalog.Exam, pin int64, options catalog.Options) (catalog.Publication, error) {
+	t.Helper()
+	if pin > 0 {
+		return b.publisher.RollBack(t.Context(), claim, exam.Key, pin, options)
+	}
+	return b.publisher.Publish(t.Context(), claim, catalogtest.Valid(t, exam), options)
+}
+
 func (b *bench) publish(t *testing.T, exam catalog.Exam) catalog.Publication {
 	t.Helper()
-	published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
+	published, err := b.try(t, owner, exam, 0, catalog.Options{})
 	check.NoError(t, err)
 	return published
 }

@@ -3,18 +3,19 @@
 //
 // # Writing
 //
-// A Publisher makes an immutable revision of an Exam. One transaction takes the claim, stores the papers' revisions, moves
+// A Publisher makes an immutable revision of a ValidExam. One transaction takes the claim, stores the papers' revisions, moves
 // the exam's pointer, writes the exam.content_updated event and notifies the pods. If it is interrupted, the old revision
 // stays. Publishing the same content again costs one SELECT and writes nothing.
 //
-// Revision numbers only grow. A pin (Options.Pin) publishes the content of an earlier revision under a new number: the
-// history stays a log of the served content, and a reader can trust the higher number. The pinned revision's papers are
-// shared, not copied.
+// Only Validate makes a ValidExam, so nothing is validated twice and nothing else can be published or compared.
+//
+// Revision numbers only grow. RollBack publishes the content of an earlier revision under a new number: the history stays a
+// log of the served content, and a reader can trust the higher number. The papers are shared, not copied.
 //
 // In production a paper needs a valid seal. The seal gate runs before the transaction and skips content that is published
 // already: that is repaired, also if its verifier is no longer trusted. If such content turns out not to be published once
 // the exam is locked, Publish starts again with the gate. The column "sealed" reports the digest only. A signature is
-// verified at each publication, pins included, and the result is not stored.
+// verified at each publication, roll-backs included, and the result is not stored.
 //
 // # Drift
 //
@@ -29,7 +30,7 @@
 //
 // # Errors
 //
-// *ValidationError, *ClaimConflictError, *SealError, *RevisionNotFoundError and *DamagedError (writing), *NotFoundError,
+// *ValidationError, ErrNotValidated, *ClaimConflictError, *SealError, *RevisionNotFoundError and *DamagedError (writing), *NotFoundError,
 // *UnreadableError and *UnavailableError (catalog/read). All other errors are PostgreSQL's, wrapped.
 //
 // The package owns the tables of migrations/00006_catalog.sql. It must never import fasthttp, controller-runtime, k8s.io

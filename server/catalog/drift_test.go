@@ -143,7 +143,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 				t.Errorf("what was changed stands as %+v (%v)", standing, err)
 			}
 			options := catalog.Options{Remembered: catalog.Remembered{Revision: published.Revision, PublishedAt: published.PublishedAt}}
-			again, err := b.publisher.Publish(t.Context(), owner, exam, options)
+			again, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), options)
 			check.NoError(t, err)
 			if again.Changed != test.anew || again.Repaired == nil || !strings.Contains(again.Repaired.Places(), test.places) {
 				t.Errorf("changed %v, repaired %+v, want %q", again.Changed, again.Repaired, test.places)
@@ -160,7 +160,7 @@ func TestWhatSomebodyChangesInTheDatabaseIsFoundToldAndPutRight(t *testing.T) {
 			}
 
 			b.statements.Store(0)
-			settled, err := b.publisher.Publish(t.Context(), owner, exam, options)
+			settled, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), options)
 			again.Changed = false
 			if err != nil || !reflect.DeepEqual(settled, again) || b.statements.Load() != 1 {
 				t.Errorf("then %+v (%v) with %d statements, want %+v with 1", settled, err, b.statements.Load(), again)
@@ -180,7 +180,7 @@ func TestAnExamThatWasWithdrawnIsNotRepairedByWhoeverTakesItsKeyUnsealed(t *test
 	b.publish(t, catalogtest.Seal(t, exam))
 	check.NoError(t, b.publisher.Release(t.Context(), owner, exam.Key, true))
 	exam.Papers[0].Verification = nil
-	if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err == nil {
+	if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{}); err == nil {
 		t.Fatal("an unsealed paper was published")
 	}
 	again := b.publish(t, catalogtest.Seal(t, exam))
@@ -241,7 +241,7 @@ func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 	heir := catalog.Claim{Cluster: "test", Namespace: "exams", Name: "heir"}
 	drifts()[0].happen(t, b, exam.Key)
 	repaired := b.publish(t, exam).Repaired
-	adopted, err := b.publisher.Publish(t.Context(), heir, exam, catalog.Options{Adopt: true})
+	adopted, err := b.publisher.Publish(t.Context(), heir, catalogtest.Valid(t, exam), catalog.Options{Adopt: true})
 	if err != nil || repaired == nil || !reflect.DeepEqual(adopted.Repaired, repaired) {
 		t.Errorf("adopted as %+v (%v), want the repair %+v", adopted, err, repaired)
 	}
@@ -287,7 +287,7 @@ func TestAPinToContentThatWasChangedIsRefused(t *testing.T) {
 			b, exam, _ := driftBench(t)
 			test.drift.happen(t, b, exam.Key)
 			var damaged *catalog.DamagedError
-			_, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{Pin: 1})
+			_, err := b.publisher.RollBack(t.Context(), owner, exam.Key, 1, catalog.Options{})
 			if !errors.As(err, &damaged) || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("published: %v", err)
 			}

@@ -2,10 +2,14 @@ package catalog
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// ErrNotValidated is returned for a zero ValidExam.
+var ErrNotValidated = errors.New("the exam was not validated: only Validate makes a ValidExam")
 
 // ClaimConflictError says that the exam key belongs to another resource, Owner. Nothing was changed.
 type ClaimConflictError struct {

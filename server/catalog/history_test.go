@@ -137,12 +137,13 @@ func drawClaimant(rt *rapid.T) string {
 }
 
 // publish plays one Publish and compares its answer with the model's. sealed is false if the seal gate refuses the content.
-func (h *examHistory) publish(rt *rapid.T, claimant string, exam catalog.Exam, next modelRevision, sealed bool, options catalog.Options) {
+func (h *examHistory) publish(rt *rapid.T, claimant string, exam catalog.Exam, next modelRevision, sealed bool) {
 	h.clock = h.clock.Add(2 * time.Hour)
-	options.Adopt = rapid.Bool().Draw(rt, "adopt")
-	options.HistoryLimit = rapid.IntRange(0, 3).Draw(rt, "limit")
-	options.Remembered = h.remembered[claimant]
-	published, err := h.publisher.Publish(h.t.Context(), claimOf(claimant), exam, options)
+	options := catalog.Options{
+		Adopt: rapid.Bool().Draw(rt, "adopt"), HistoryLimit: rapid.IntRange(0, 3).Draw(rt, "limit"),
+		Remembered: h.remembered[claimant],
+	}
+	published, err := h.try(h.t, claimOf(claimant), exam, next.restored, options)
 	if owner := h.model.conflict(claimant, options.Adopt); owner != "" {
 		delete(h.remembered, claimant)
 		conflict, ok := errors.AsType[*catalog.ClaimConflictError](err)
@@ -151,7 +152,7 @@ func (h *examHistory) publish(rt *rapid.T, claimant string, exam catalog.Exam, n
 		}
 		return
 	}
-	if _, kept := h.model.revisions[options.Pin]; options.Pin > 0 && !kept {
+	if _, kept := h.model.revisions[next.restored]; next.restored > 0 && !kept {
 		if _, ok := errors.AsType[*catalog.RevisionNotFoundError](err); !ok {
 			rt.Fatalf("got %v, want a RevisionNotFoundError", err)
 		}
@@ -181,13 +182,13 @@ func (h *examHistory) refused(rt *rapid.T, claimant string, err error) {
 
 func (h *examHistory) declare(rt *rapid.T) {
 	n, sealed := rapid.IntRange(1, versions).Draw(rt, "content"), rapid.IntRange(0, 3).Draw(rt, "seal") > 0
-	h.publish(rt, drawClaimant(rt), h.content(n, sealed), modelRevision{content: n}, sealed, catalog.Options{})
+	h.publish(rt, drawClaimant(rt), h.content(n, sealed), modelRevision{content: n}, sealed)
 }
 
 func (h *examHistory) pin(rt *rapid.T) {
 	pin := rapid.Int64Range(1, h.model.revision+1).Draw(rt, "pin")
 	next := modelRevision{content: h.model.revisions[pin].content, restored: pin}
-	h.publish(rt, drawClaimant(rt), h.content(1, false), next, true, catalog.Options{Pin: pin})
+	h.publish(rt, drawClaimant(rt), h.content(1, false), next, true)
 }
 
 func (h *examHistory) release(rt *rapid.T) {
@@ -272,7 +273,7 @@ func TestHistoriesOfAnExamGoAsTheModelSays(t *testing.T) {
 		}
 		b.publisher.SetClock(func() time.Time { return h.clock })
 		for content := range versions {
-			identity, err := catalog.Identify(h.content(content+1, true))
+			identity, err := catalog.Identify(catalogtest.Valid(t, h.content(content+1, true)))
 			check.NoError(t, err)
 			h.digests[identity.Digest] = content + 1
 		}

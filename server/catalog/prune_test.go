@@ -31,7 +31,7 @@ func TestAnOldRowInTroubleKeepsNothingFromBeingPublished(t *testing.T) {
 					t.Helper()
 					exam.Papers[0].Questions[0].Prompt = fmt.Sprintf("revision %d", revision)
 					clock = clock.Add(2 * time.Hour)
-					published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{HistoryLimit: limit})
+					published, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{HistoryLimit: limit})
 					check.NoError(t, err)
 					check.Equal(t, published.Revision, int64(revision), "revision")
 				}
@@ -88,9 +88,15 @@ func newHistory(t *testing.T) *history {
 
 func (h *history) next(t *testing.T, options catalog.Options) catalog.Publication {
 	t.Helper()
+	return h.nextOrPin(t, 0, options)
+}
+
+// nextOrPin publishes the next version, or revision pin if that is not 0.
+func (h *history) nextOrPin(t *testing.T, pin int64, options catalog.Options) catalog.Publication {
+	t.Helper()
 	h.clock = h.clock.Add(2 * time.Hour)
 	h.exam.Papers[0].Questions[0].Prompt = "published at " + h.clock.String()
-	published, err := h.publisher.Publish(t.Context(), owner, h.exam, options)
+	published, err := h.try(t, owner, h.exam, pin, options)
 	check.NoError(t, err)
 	return published
 }
@@ -108,7 +114,7 @@ func TestARollBackKeepsTheRevisionThatItRestores(t *testing.T) {
 		h.next(t, catalog.Options{HistoryLimit: 3})
 	}
 	for range 3 { // the first restores, the others are resyncs
-		restored := h.next(t, catalog.Options{HistoryLimit: 3, Pin: 1})
+		restored := h.nextOrPin(t, 1, catalog.Options{HistoryLimit: 3})
 		check.Equal(t, restored.Revision, 4, "revision")
 		h.revisions(t, 1, 2, 3, 4)
 	}

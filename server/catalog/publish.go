@@ -31,9 +31,6 @@ type Options struct {
 	// AdoptFrom takes the claim if this one holds it: for a caller who asks before each adoption whether it may be, and
 	// must not take from somebody else who came in between.
 	AdoptFrom *Claim
-	// Pin, when positive, publishes the content of that earlier revision, under a new number, instead of the given exam,
-	// of which only the key is read then: a roll-back must work while the declared content is broken.
-	Pin int64
 	// HistoryLimit is how many revisions are kept, the published one included; 0 keeps all. Revisions superseded within
 	// the last hour, and papers that an attempt has opened, are kept whatever the limit.
 	HistoryLimit int
@@ -88,30 +85,37 @@ func NewPublisher(pool *pgxpool.Pool, env postgres.Environment) *Publisher {
 // leaves the content as it was. If nothing is served under the key, a free claim is taken all the same: the key belongs to
 // the first who declared it. A claim on a served exam stays as it is, free or another's, until there is something to publish.
 //
-// It fails with *ValidationError, *ClaimConflictError, *SealError or *RevisionNotFoundError; nothing is published then.
-func (p *Publisher) Publish(ctx context.Context, claim Claim, exam Exam, options Options) (Publication, error) {
+// It fails with *ClaimConflictError or *SealError, and of a zero ValidExam with ErrNotValidated; nothing is published then.
+func (p *Publisher) Publish(ctx context.Context, claim Claim, exam ValidExam, options Options) (Publication, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return settle(func(lenient bool) (Publication, error) { return p.tryPublish(ctx, claim, exam, options, lenient) })
-}
-
-func (p *Publisher) tryPublish(ctx context.Context, claim Claim, exam Exam, options Options, lenient bool) (Publication, error) {
-	if options.Pin > 0 {
-		return p.restore(ctx, claim, exam.Key, options, lenient)
-	}
-	if err := Validate(exam); err != nil {
-		return Publication{}, err
-	}
 	next, err := prepare(exam)
 	if err != nil {
-		return Publication{}, fmt.Errorf("prepare exam %s: %w", exam.Key, err)
+		return Publication{}, fmt.Errorf("prepare exam %s: %w", exam.Key(), err)
 	}
-	p.judge(exam.Key, next.papers)
-	current, err := p.state(ctx, exam.Key)
+	return settle(func(lenient bool) (Publication, error) { return p.tryPublish(ctx, claim, next, options, lenient) })
+}
+
+// RollBack publishes the content of an earlier revision under a new number. It needs no declared exam, so it works while the declared
+// content is broken. It takes the claim as Publish does.
+//
+// It fails with *ClaimConflictError, *SealError, *RevisionNotFoundError or *DamagedError; nothing is published then.
+func (p *Publisher) RollBack(ctx context.Context, claim Claim, examKey string, revision int64, options Options) (Publication, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	return settle(func(lenient bool) (Publication, error) {
+		return p.restore(ctx, claim, examKey, revision, options, lenient)
+	})
+}
+
+func (p *Publisher) tryPublish(ctx context.Context, claim Claim, next *draft, options Options, lenient bool) (Publication, error) {
+	key := next.exam.Key
+	p.judge(key, next.papers)
+	current, err := p.state(ctx, key)
 	if err != nil {
 		return Publication{}, err
 	}
-	if err := current.admit(exam.Key, claim, options); err != nil {
+	if err := current.admit(key, claim, options); err != nil {
 		return Publication{}, err
 	}
 	if current.ownedBy(claim) && current.serves(next.digest) && current.intact {
@@ -148,10 +152,10 @@ func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, curren
 	return refusal
 }
 
-// restore publishes the content of revision options.Pin.
-func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, options Options, lenient bool) (Publication, error) {
-	missing := &RevisionNotFoundError{ExamKey: examKey, Revision: options.Pin}
-	row, err := catalogdb.New(p.pool).PinnedState(ctx, catalogdb.PinnedStateParams{ExamKey: examKey, Pin: options.Pin})
+// restore publishes the content of revision pin.
+func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, pin int64, options Options, lenient bool) (Publication, error) {
+	missing := &RevisionNotFoundError{ExamKey: examKey, Revision: pin}
+	row, err := catalogdb.New(p.pool).PinnedState(ctx, catalogdb.PinnedStateParams{ExamKey: examKey, Pin: pin})
 	if isNoRows(err) {
 		return Publication{}, missing
 	}
@@ -168,8 +172,9 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	}
 	pinned, err := pinnedContent(row)
 	if err != nil || !row.PinnedIntact {
-		return Publication{}, &DamagedError{ExamKey: examKey, Revision: options.Pin}
+		return Publication{}, &DamagedError{ExamKey: examKey, Revision: pin}
 	}
+	pinned.pin = pin
 	p.judge(examKey, pinned.papers)
 	served := current.serves(pinned.digest)
 	if current.ownedBy(claim) && served && current.intact {
@@ -177,7 +182,7 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, op
 	}
 	ungated := lenient && served
 	if !ungated {
-		if err := p.refusePinned(examKey, options.Pin, pinned, current.otherThan(claim)); err != nil {
+		if err := p.refusePinned(examKey, pin, pinned, current.otherThan(claim)); err != nil {
 			return Publication{}, err
 		}
 	}

@@ -156,15 +156,16 @@ func (p *Publisher) changesOf(ctx context.Context, examKey string, paper *Paper,
 
 // Diff tells how exam differs from what is published under its key, question by question; the list is empty when
 // publishing would change nothing. An exam that is not published, or withdrawn, differs as a whole. Only papers that
-// differ are read. exam need not be valid, as long as it has a canonical form (*ValidationError).
-func (p *Publisher) Diff(ctx context.Context, exam Exam) ([]Change, error) {
+// differ are read.
+func (p *Publisher) Diff(ctx context.Context, exam ValidExam) ([]Change, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	next, err := prepare(exam)
 	if err != nil {
-		return nil, fmt.Errorf("prepare exam %s: %w", exam.Key, err)
+		return nil, fmt.Errorf("prepare exam %s: %w", exam.Key(), err)
 	}
-	current, err := p.state(ctx, exam.Key)
+	key := exam.Key()
+	current, err := p.state(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +174,7 @@ func (p *Publisher) Diff(ctx context.Context, exam Exam) ([]Change, error) {
 	}
 	q, published := catalogdb.New(p.pool), &content{}
 	if current.revision > 0 && !current.withdrawn {
-		if published, err = readable(ctx, q, exam.Key, current.revision); err != nil {
+		if published, err = readable(ctx, q, key, current.revision); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +193,7 @@ func (p *Publisher) Diff(ctx context.Context, exam Exam) ([]Change, error) {
 		if oldRef.Seal == ref.Seal && sameJSON(oldRef.Verification, ref.Verification) {
 			continue
 		}
-		old, err := loadPaper(ctx, q, exam.Key, oldRef)
+		old, err := loadPaper(ctx, q, key, oldRef)
 		if err != nil {
 			return nil, err
 		}

@@ -27,11 +27,11 @@ func signed(t *testing.T, exam catalog.Exam, verifier sealstest.Verifier) catalo
 	return exam
 }
 
-// refused publishes exam and expects the seal gate to refuse it for want of a signature that counts.
-func (b *bench) refused(t *testing.T, exam catalog.Exam, options catalog.Options, want string) *catalog.SealError {
+// refused publishes exam, or revision pin of it if that is not 0. It expects the seal gate to refuse that, because no signature counts.
+func (b *bench) refused(t *testing.T, exam catalog.Exam, pin int64, want string) *catalog.SealError {
 	t.Helper()
 	before := rowVersions(t, b)
-	_, err := b.publisher.Publish(t.Context(), owner, exam, options)
+	_, err := b.try(t, owner, exam, pin, catalog.Options{})
 	refusal, ok := errors.AsType[*catalog.SealError](err)
 	if !ok || refusal.Untrusted == nil || !strings.Contains(refusal.Error(), want) {
 		t.Fatalf("got %v, want …%s…", err, want)
@@ -58,11 +58,11 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 
 	changed := catalogtest.Clone(catalogtest.SampleExam())
 	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
-	refusal := b.refused(t, catalogtest.Seal(t, changed), catalog.Options{}, "signature is missing")
+	refusal := b.refused(t, catalogtest.Seal(t, changed), 0, "signature is missing")
 	if !strings.Contains(refusal.Error(), "question 1:1 answer: B → C") {
 		t.Errorf("the change is not told: %v", refusal)
 	}
-	_ = b.refused(t, signed(t, changed, stranger), catalog.Options{}, "no trusted verifier's")
+	_ = b.refused(t, signed(t, changed, stranger), 0, "no trusted verifier's")
 
 	good := signed(t, changed, trusted)
 	second := b.publish(t, good)
@@ -74,19 +74,19 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 	verification := *good.Papers[0].Verification
 	moved = catalogtest.Seal(t, moved)
 	moved.Papers[0].Verification.Signature = verification.Signature
-	_ = b.refused(t, moved, catalog.Options{}, "not one of this seal")
+	_ = b.refused(t, moved, 0, "not one of this seal")
 
 	another := catalogtest.Clone(good)
 	another.Papers = append(another.Papers, signed(t, catalog.Exam{Key: another.Key, Papers: []catalog.Paper{catalogtest.SamplePaper("xx-sample-2024"), catalogtest.SamplePaper("xx-sample-2025")}}, stranger).Papers...)
-	if refusal := b.refused(t, another, catalog.Options{}, "paper xx-sample-2024 is not signed"); !slices.Equal(refusal.Others, []string{"xx-sample-2025"}) {
+	if refusal := b.refused(t, another, 0, "paper xx-sample-2024 is not signed"); !slices.Equal(refusal.Others, []string{"xx-sample-2025"}) {
 		t.Errorf("others: %v", refusal.Others)
 	}
 
-	_ = b.refused(t, catalog.Exam{Key: good.Key}, catalog.Options{Pin: first.Revision}, "signature is missing") // signed by nobody, then
+	_ = b.refused(t, good, first.Revision, "signature is missing") // signed by nobody, then
 	if back := b.publish(t, signed(t, catalogtest.SampleExam(), trusted)); back.Revision != 3 {
 		t.Errorf("published %+v", back)
 	}
-	restored, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: good.Key}, catalog.Options{Pin: 2})
+	restored, err := b.publisher.RollBack(t.Context(), owner, good.Key, 2, catalog.Options{})
 	if err != nil || restored.Revision != 4 || len(restored.Unsealed) > 0 {
 		t.Errorf("a roll-back to what was signed: %+v, %v", restored, err)
 	}
@@ -164,7 +164,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 				t.Fatal("nothing was changed")
 			}
 			trusted := b.trusting(t)
-			again, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{Remembered: catalog.Remembered{unsigned.Revision, unsigned.PublishedAt}})
+			again, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{Remembered: catalog.Remembered{unsigned.Revision, unsigned.PublishedAt}})
 			check.NoError(t, err)
 			var places string
 			if again.Repaired != nil {
@@ -187,7 +187,7 @@ func TestWhatIsServedIsRepairedWhoeverIsTrustedBySinceAndComesNotBack(t *testing
 			}
 
 			b.publish(t, signed(t, exam, trusted))
-			refusal := b.refused(t, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: unsigned.Revision}, "signature is missing")
+			refusal := b.refused(t, exam, unsigned.Revision, "signature is missing")
 			if len(refusal.Others) != 1 {
 				t.Errorf("others: %v", refusal.Others)
 			}
@@ -208,8 +208,8 @@ func TestAPinIsJudgedWhateverIsStoredOfItsSeals(t *testing.T) {
 	b.publish(t, signed(t, exam, trusted))
 	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET sealed = false WHERE revision < 3")
 	b.markRevisions(t)
-	_ = b.refused(t, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 1}, "signature is missing")
-	back, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 2})
+	_ = b.refused(t, exam, 1, "signature is missing")
+	back, err := b.publisher.RollBack(t.Context(), owner, exam.Key, 2, catalog.Options{})
 	if err != nil || back.Revision != 4 || len(back.Unsealed) > 0 {
 		t.Errorf("a roll-back to what was signed: %+v, %v", back, err)
 	}
@@ -230,7 +230,7 @@ func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 	// Whoever changes a row may change its fingerprint as well.
 	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET verification = (SELECT verification FROM exam_revision_papers WHERE revision = 2) WHERE revision = 1")
 	b.markRevisions(t)
-	_, err := b.publisher.Publish(t.Context(), owner, catalog.Exam{Key: exam.Key}, catalog.Options{Pin: 1})
+	_, err := b.publisher.RollBack(t.Context(), owner, exam.Key, 1, catalog.Options{})
 	if damaged, ok := errors.AsType[*catalog.DamagedError](err); !ok || !slices.Equal(damaged.Papers, []string{"xx-sample-2023"}) {
 		t.Errorf("published: %v", err)
 	}
@@ -274,7 +274,7 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 				test.before(t, b)
 			}
 			b.beforeTheLock(func() { test.meddle(t, b, signed(t, other, trusted)) })
-			_, err := b.publisher.Publish(t.Context(), test.claim, unsigned, catalog.Options{Adopt: true, Pin: test.pin})
+			_, err := b.try(t, test.claim, unsigned, test.pin, catalog.Options{Adopt: true})
 			if refusal, ok := errors.AsType[*catalog.SealError](err); !ok || refusal.Untrusted == nil {
 				t.Errorf("published: %v", err)
 			}
@@ -324,7 +324,7 @@ func TestAPointerThatWasMovedBackServesNobodysWord(t *testing.T) {
 		good = signed(t, good, trusted)
 		b.publish(t, good)
 		testkit.Exec(t, b.pool, "UPDATE exams SET (revision, digest) = (SELECT revision, digest FROM exam_revisions WHERE revision = 1)")
-		_ = b.refused(t, unsigned, catalog.Options{Pin: pin}, "signature is missing")
+		_ = b.refused(t, unsigned, pin, "signature is missing")
 		if back := b.publish(t, good); back.Revision != 3 || len(back.Unsealed) > 0 {
 			t.Errorf("published %+v", back)
 		}

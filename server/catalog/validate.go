@@ -36,12 +36,28 @@ var (
 	paperIDShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
 )
 
-// Validate returns a *ValidationError with every rule that exam breaks, or nil. It looks only at content: a missing
-// seal is the Publisher's matter.
-func Validate(exam Exam) error {
+// ValidExam is an exam that Validate accepted. Only Validate makes one. Functions that take a ValidExam return ErrNotValidated for a
+// zero one.
+type ValidExam struct {
+	exam    Exam
+	scoring Scoring
+}
+
+// Key returns the exam's key; "" of a zero ValidExam.
+func (v ValidExam) Key() string { return v.exam.Key }
+
+// Exam returns the exam. It shares slices and maps with the ValidExam, so it must not be changed.
+func (v ValidExam) Exam() Exam { return v.exam }
+
+// Validate returns exam as a ValidExam, or a *ValidationError with every rule that it breaks. It checks only content: the Publisher
+// checks seals. The caller must not change the exam afterwards.
+func Validate(exam Exam) (ValidExam, error) {
 	v := &inspector{}
-	v.exam(exam)
-	return v.err()
+	scoring := v.exam(exam)
+	if err := v.err(); err != nil {
+		return ValidExam{}, err
+	}
+	return ValidExam{exam, scoring}, nil
 }
 
 // Inspect is Validate with warnings, which prevent no publication: keys of scoring that have no effect, and LaTeX commands that probably
@@ -52,7 +68,7 @@ func Inspect(exam Exam) (warnings []Problem, err error) {
 	return v.warnings, v.err()
 }
 
-func (v *inspector) exam(exam Exam) {
+func (v *inspector) exam(exam Exam) (scoring Scoring) {
 	if len(exam.Key) > maxKey || !examKeyShape.MatchString(exam.Key) {
 		v.reportf("examKey", "must be at most %d of a-z, 0-9 and single inner hyphens", maxKey)
 	}
@@ -65,7 +81,7 @@ func (v *inspector) exam(exam Exam) {
 	for i, section := range exam.Sections {
 		v.at("sections", i, func() { v.section(section) })
 	}
-	v.within("scoring", func() { _ = v.scoring(exam.Scoring) })
+	v.within("scoring", func() { scoring = v.scoring(exam.Scoring) })
 	v.within("resources", func() {
 		v.links("officialSites", exam.Resources.OfficialSites)
 		v.links("pastQuestionsSources", exam.Resources.PastQuestionsSources)
@@ -84,6 +100,7 @@ func (v *inspector) exam(exam Exam) {
 			v.paper(paper)
 		})
 	}
+	return scoring
 }
 
 func (v *inspector) length(field string, n int) {

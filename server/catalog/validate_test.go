@@ -11,15 +11,41 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
+	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
 func TestAnyGeneratedExamIsValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		check.NoError(t, catalog.Validate(catalogtest.AnyExam("xx-exam").Draw(t, "exam")))
+		_, err := catalog.Validate(catalogtest.AnyExam("xx-exam").Draw(t, "exam"))
+		check.NoError(t, err)
 	})
-	check.NoError(t, catalog.Validate(catalogtest.SampleExam()))
+	_ = catalogtest.Valid(t, catalogtest.SampleExam())
+}
+
+func TestWhatIsInvalidIsNotPublished(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, postgres.Sandbox)
+	exam := catalogtest.SampleExam()
+	exam.Papers[0].Provenance.License = ""
+	invalid, err := catalog.Validate(exam)
+	if _, ok := errors.AsType[*catalog.ValidationError](err); !ok {
+		t.Fatalf("got %v, want a ValidationError", err)
+	}
+	for name, err := range map[string]error{
+		"publish":  second(b.publisher.Publish(t.Context(), owner, invalid, catalog.Options{})),
+		"diff":     second(b.publisher.Diff(t.Context(), invalid)),
+		"identify": second(catalog.Identify(invalid)),
+	} {
+		if !errors.Is(err, catalog.ErrNotValidated) {
+			t.Errorf("%s: got %v, want ErrNotValidated", name, err)
+		}
+	}
+	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM exams"); n != 0 {
+		t.Error("the exam was written")
+	}
 }
 
 // breach is one change that breaks one rule, and the field that is named.
@@ -34,7 +60,7 @@ func checkBreaches(t *testing.T, breaches []breach) {
 		exam := catalogtest.Clone(catalogtest.SampleExam())
 		test.change(&exam)
 		var invalid *catalog.ValidationError
-		if err := catalog.Validate(exam); !errors.As(err, &invalid) {
+		if _, err := catalog.Validate(exam); !errors.As(err, &invalid) {
 			t.Errorf("%s: got %v, want a ValidationError", test.field, err)
 			continue
 		}
@@ -152,11 +178,11 @@ func TestAllProblemsAreToldUpToABound(t *testing.T) {
 	exam.Papers[0].Questions[0].Prompt = ""
 	exam.Papers[0].Questions[3].Answer.Text = ""
 	var invalid *catalog.ValidationError
-	if err := catalog.Validate(exam); !errors.As(err, &invalid) || len(invalid.Problems) != 3 || invalid.Omitted != 0 {
+	if _, err := catalog.Validate(exam); !errors.As(err, &invalid) || len(invalid.Problems) != 3 || invalid.Omitted != 0 {
 		t.Fatalf("got %v, want three problems", err)
 	}
 	exam.Papers[0].Questions = make([]catalog.Question, 500)
-	if err := catalog.Validate(exam); !errors.As(err, &invalid) {
+	if _, err := catalog.Validate(exam); !errors.As(err, &invalid) {
 		t.Fatal(err)
 	}
 	if len(invalid.Problems) != catalog.MaxProblems || invalid.Omitted == 0 {
@@ -171,7 +197,7 @@ func TestAFigureMayStandForAnOption(t *testing.T) {
 	t.Parallel()
 	exam := catalogtest.Clone(catalogtest.SampleExam())
 	exam.Papers[0].Questions[1].Options["C"] = ""
-	if err := catalog.Validate(exam); err != nil {
+	if _, err := catalog.Validate(exam); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,14 +10,15 @@ import (
 	"examprep.dev/server/content/syntax"
 )
 
-// Publisher publishes an exam; *catalog.Publisher is one.
+// Publisher publishes an exam, or an earlier revision of it again; *catalog.Publisher is one.
 type Publisher interface {
-	Publish(ctx context.Context, claim catalog.Claim, exam catalog.Exam, options catalog.Options) (catalog.Publication, error)
+	Publish(ctx context.Context, claim catalog.Claim, exam catalog.ValidExam, options catalog.Options) (catalog.Publication, error)
+	RollBack(ctx context.Context, claim catalog.Claim, examKey string, revision int64, options catalog.Options) (catalog.Publication, error)
 }
 
 // Differ compares an exam with the published exam of the same key; *catalog.Publisher is one.
 type Differ interface {
-	Diff(ctx context.Context, exam catalog.Exam) ([]catalog.Change, error)
+	Diff(ctx context.Context, exam catalog.ValidExam) ([]catalog.Change, error)
 }
 
 // PublishReport lists the published exams.
@@ -69,7 +70,7 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}
 		if !published.Suspended {
 			claim := catalog.Claim{Cluster: clusterName, Namespace: content.Namespace, Name: content.Name}
-			publication, err := publisher.Publish(ctx, claim, exams[i], publishOptions(content))
+			publication, err := publish(ctx, publisher, claim, content, exams[i])
 			if err != nil {
 				return report, fmt.Errorf("%s: publish %s: %w", content.Position.File, content.Spec.ExamKey, err)
 			}
@@ -81,27 +82,29 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 	return report, nil
 }
 
-func publishOptions(content *Content) catalog.Options {
+// publish publishes exam, or the revision that spec.revision pins.
+func publish(
+	ctx context.Context, publisher Publisher, claim catalog.Claim, content *Content, exam catalog.ValidExam,
+) (catalog.Publication, error) {
 	options := catalog.Options{Adopt: content.Spec.Adopt}
-	if content.Spec.Revision != nil {
-		options.Pin = *content.Spec.Revision
-	}
 	if limit := content.Spec.RevisionHistoryLimit; limit != nil {
 		options.HistoryLimit = 1 + int(*limit) // the catalogue counts the published one too
 	}
-	return options
+	if pin := content.Spec.Revision; pin != nil {
+		return publisher.RollBack(ctx, claim, content.Spec.ExamKey, *pin, options)
+	}
+	return publisher.Publish(ctx, claim, exam, options)
 }
 
-// assembleAll assembles every ExamContent. A pinned one needs only its key.
-func assembleAll(ctx context.Context, b *Files) ([]catalog.Exam, error) {
+// assembleAll assembles every ExamContent. The exam of a pinned one is zero.
+func assembleAll(ctx context.Context, b *Files) ([]catalog.ValidExam, error) {
 	if err := b.Err(); err != nil {
 		return nil, err
 	}
-	exams := make([]catalog.Exam, len(b.Contents))
+	exams := make([]catalog.ValidExam, len(b.Contents))
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		if content.Spec.Revision != nil {
-			exams[i] = catalog.Exam{Key: content.Spec.ExamKey}
 			continue
 		}
 		exam, err := assemble.Assemble(ctx, &content.ExamContent, b)

@@ -267,10 +267,14 @@ func sampleContent(t *testing.T) []catalog.Exam {
 	return samples.exams
 }
 
-type samplePublisher struct{ exams []catalog.Exam }
+type samplePublisher struct {
+	content.Publisher
 
-func (p *samplePublisher) Publish(_ context.Context, _ catalog.Claim, exam catalog.Exam, _ catalog.Options) (catalog.Publication, error) {
-	p.exams = append(p.exams, exam)
+	exams []catalog.Exam
+}
+
+func (p *samplePublisher) Publish(_ context.Context, _ catalog.Claim, exam catalog.ValidExam, _ catalog.Options) (catalog.Publication, error) {
+	p.exams = append(p.exams, exam.Exam())
 	return catalog.Publication{}, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"examprep.dev/server/attempts"
 	"examprep.dev/server/attempts/marking"
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/postgres"
@@ -106,7 +107,7 @@ func letEverythingHappen(t *testing.T, pool *pgxpool.Pool, account uuid.UUID) in
 	claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: "told"}
 	publish := func(exam catalog.Exam) {
 		t.Helper()
-		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{}); err != nil {
+		if _, err := publisher.Publish(t.Context(), claim, catalogtest.Valid(t, exam), catalog.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

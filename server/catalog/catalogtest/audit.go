@@ -111,7 +111,11 @@ func (a *Audited) compare(
 		}
 		a.Exam.Papers = append(a.Exam.Papers, paper)
 	}
-	want, err := catalog.Identify(a.Exam)
+	valid, err := catalog.Validate(a.Exam)
+	if err != nil {
+		return err
+	}
+	want, err := catalog.Identify(valid)
 	if err != nil {
 		return err
 	}

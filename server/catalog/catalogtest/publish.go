@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/testkit/check"
 )
 
 // Publish publishes exams in a sandbox database, each by a claim of its name.
@@ -15,10 +16,18 @@ func Publish(t testing.TB, pool *pgxpool.Pool, exams ...catalog.Exam) {
 	publisher := catalog.NewPublisher(pool, postgres.Sandbox)
 	for _, exam := range exams {
 		claim := catalog.Claim{Cluster: "test", Namespace: "test", Name: exam.Key}
-		if _, err := publisher.Publish(t.Context(), claim, exam, catalog.Options{}); err != nil {
+		if _, err := publisher.Publish(t.Context(), claim, Valid(t, exam), catalog.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// Valid returns exam as a ValidExam.
+func Valid(t testing.TB, exam catalog.Exam) catalog.ValidExam {
+	t.Helper()
+	valid, err := catalog.Validate(exam)
+	check.NoError(t, err)
+	return valid
 }
 
 // Exam returns an exam with one paper, KEY-2023, and a question for each right answer: A or B.

@@ -53,7 +53,7 @@ func queries(b *bench) *catalogdb.Queries { return catalogdb.New(b.pool) }
 
 func (b *bench) publish(t *testing.T, exam catalog.Exam) catalog.Publication {
 	t.Helper()
-	published, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{})
+	published, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{})
 	check.NoError(t, err)
 	return published
 }

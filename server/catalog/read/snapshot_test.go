@@ -109,7 +109,7 @@ func TestNothingOfTheKeyReachesAPaper(t *testing.T) {
 		}
 		var served [2]*read.PaperRevision
 		for i, version := range []catalog.Exam{exam, other} {
-			if _, err := b.publisher.Publish(t.Context(), owner, version, catalog.Options{}); err != nil {
+			if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, version), catalog.Options{}); err != nil {
 				rt.Fatal(err)
 			}
 			paper, err := b.snapshot(t, read.SnapshotConfig{}).Paper(t.Context(), exam.Key, "xx-paper")
@@ -217,7 +217,7 @@ func TestServesWhatItHasWhilePostgresIsAway(t *testing.T) {
 	if _, err := s.Paper(t.Context(), exam.Key, "xx-sample-2024"); !errors.As(err, &unavailable) {
 		t.Errorf("got %v, want an UnavailableError", err)
 	}
-	if _, err := b.publisher.Publish(t.Context(), owner, exam, catalog.Options{}); err == nil {
+	if _, err := b.publisher.Publish(t.Context(), owner, catalogtest.Valid(t, exam), catalog.Options{}); err == nil {
 		t.Error("published without a database")
 	}
 	late := b.snapshot(t, read.SnapshotConfig{PollInterval: 20 * time.Millisecond})

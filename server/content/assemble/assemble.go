@@ -72,10 +72,10 @@ func (e *ChunkMissingError) Error() string {
 //
 // If references fail, it returns the *ChunkMissingError and *RefError of all of them (Errors if there are several) and does not validate the
 // rest. Otherwise it returns a *catalog.ValidationError with fields as paths into the resource. Any other error is the ChunkReader's.
-func Assemble(ctx context.Context, content *v1alpha1.ExamContent, chunks ChunkReader) (catalog.Exam, error) {
+func Assemble(ctx context.Context, content *v1alpha1.ExamContent, chunks ChunkReader) (catalog.ValidExam, error) {
 	a, err := Read(ctx, content, chunks)
 	if err != nil {
-		return catalog.Exam{}, err
+		return catalog.ValidExam{}, err
 	}
 	return a.Valid()
 }
@@ -107,22 +107,23 @@ type Assembled struct {
 }
 
 // Valid returns the exam if it can be published. It fails like Assemble.
-func (a *Assembled) Valid() (catalog.Exam, error) {
+func (a *Assembled) Valid() (catalog.ValidExam, error) {
 	switch len(a.Refused) {
 	case 0:
 	case 1:
-		return catalog.Exam{}, a.Refused[0]
+		return catalog.ValidExam{}, a.Refused[0]
 	default:
-		return catalog.Exam{}, a.Refused
+		return catalog.ValidExam{}, a.Refused
 	}
-	findings, err := a.findings(catalog.Validate)
+	valid, err := catalog.Validate(a.Exam)
+	findings, err := a.findings(err)
 	if err != nil {
-		return catalog.Exam{}, err
+		return catalog.ValidExam{}, err
 	}
 	if invalid := a.invalid(findings); invalid != nil {
-		return catalog.Exam{}, invalid
+		return catalog.ValidExam{}, invalid
 	}
-	return a.Exam, nil
+	return valid, nil
 }
 
 // run converts the resource. It fails only if the ChunkReader does.
@@ -223,18 +224,15 @@ type Findings struct {
 
 // Findings validates the exam. It does not report an answer of no kind or of several kinds a second time.
 func (a *Assembled) Findings() (Findings, error) {
-	var warnings []catalog.Problem
-	found, err := a.findings(func(exam catalog.Exam) (err error) {
-		warnings, err = catalog.Inspect(exam)
-		return err
-	})
+	warnings, err := catalog.Inspect(a.Exam)
+	found, err := a.findings(err)
 	found.Warnings = warnings
 	return found, err
 }
 
-func (a *Assembled) findings(validate func(catalog.Exam) error) (Findings, error) {
+// findings adds the problems of err, which is the catalogue's.
+func (a *Assembled) findings(err error) (Findings, error) {
 	found := Findings{Problems: slices.Clone(a.Problems)}
-	err := validate(a.Exam)
 	invalid, ok := errors.AsType[*catalog.ValidationError](err)
 	if !ok {
 		return found, err

@@ -54,7 +54,7 @@ func TestAssembleJoinsChunksInOrder(t *testing.T) {
 		"b/q": `{"section":2,"number":1,"prompt":"p","options":{"A":"a","B":"b"},"answer":{"choices":["B","A"]}}`,
 	})
 	check.NoError(t, err)
-	questions := exam.Papers[0].Questions
+	questions := exam.Exam().Papers[0].Questions
 	if len(questions) != 2 || questions[0].Section != 2 || questions[1].Section != 1 {
 		t.Fatalf("have %+v", questions)
 	}
@@ -172,7 +172,7 @@ func TestAssembleReadsLinesOfWindowsAsLines(t *testing.T) {
 		check.NoError(t, err)
 		identity, err := catalog.Identify(exam)
 		check.NoError(t, err)
-		check.Contains(t, string(exam.Scoring), `\\r\\n is no`, "scoring")
+		check.Contains(t, string(exam.Exam().Scoring), `\\r\\n is no`, "scoring")
 		return identity.Digest.String()
 	}
 	check.Equal(t, digest("\r\n"), digest("\n"), "digest")

@@ -152,7 +152,7 @@ func sealOfText(t *rapid.T, resources ...resource) string {
 	check.NoError(t, errors.Join(err, files.Err()))
 	exam, err := assemble.Assemble(t.Context(), &files.Contents[0].ExamContent, files)
 	check.NoError(t, err)
-	digest, err := exam.Papers[0].SealDigest()
+	digest, err := exam.Exam().Papers[0].SealDigest()
 	check.NoError(t, err)
 	return digest.String()
 }

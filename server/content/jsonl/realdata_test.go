@@ -69,7 +69,7 @@ func checkQuestions(t *testing.T, set string, bundle *content.Files) (count int)
 	for i := range bundle.Contents {
 		exam, err := assemble.Assemble(t.Context(), &bundle.Contents[i].ExamContent, bundle)
 		check.NoError(t, err)
-		for _, paper := range exam.Papers {
+		for _, paper := range exam.Exam().Papers {
 			count += len(paper.Questions)
 			compareQuestions(t, paper, want[paper.ID])
 			delete(want, paper.ID)

@@ -75,9 +75,7 @@ type Paper struct {
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=250
-	// +listType=map
-	// +listMapKey=section
-	// +listMapKey=number
+	// +listType=atomic
 	// +optional
 	Questions []Question `json:"questions,omitempty"`
 
@@ -225,13 +223,11 @@ type ConfigMapKeyRef struct {
 
 // Question is one question with its key. In the HTTP API its answer_id is "<section>:<number>".
 //
-// +structType=atomic
 // +kubebuilder:validation:XValidation:rule="self.answer.?choice.optMap(choice, choice in self.?options.orValue({})).orValue(true)",message="answer.choice must be one of the letters under options",fieldPath=".answer.choice"
 // +kubebuilder:validation:XValidation:rule="!has(self.answer.choices) || (has(self.options) && self.answer.choices.all(c, c in self.options))",message="every letter of answer.choices must be one of the letters under options",fieldPath=".answer.choices"
 type Question struct {
-	// Section is the number of the section that the question belongs to; 1 for a paper without sections.
+	// Section is the number of the section that the question belongs to. Default 1, for a paper without sections.
 	//
-	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +optional

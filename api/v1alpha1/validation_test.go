@@ -134,7 +134,6 @@ func TestExamContentIsRefusedByTheAPIServer(t *testing.T) {
 		{"chunk in no ConfigMap", "spec.papers.1.questionsFrom.0.configMapKeyRef.name", "No Name", []string{"configMapKeyRef.name", "should match"}},
 		{"chunk of no key", "spec.papers.1.questionsFrom.0.configMapKeyRef.key", "a/b", []string{"configMapKeyRef.key", "should match"}},
 		{"a single option", question + "options", "{B: two}", []string{"questions[0].options", "at least 2"}},
-		{"section and number twice", "spec.papers.0.questions.1.number", "1", []string{`spec.papers[0].questions[1]: Duplicate value: {"number":1,"section":1}`}},
 		{"no number", question + "number", "", []string{"questions[0].number: Required"}},
 		{"no prompt", question + "prompt", "''", []string{"questions[0].prompt", "at least 1"}},
 	})

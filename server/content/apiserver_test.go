@@ -270,3 +270,28 @@ func (c configMaps) ReadChunk(_ context.Context, namespace, name, key string) ([
 	}
 	return raw, nil
 }
+
+// An object that was created can be applied again, also by another manager. The schema's defaults do not make a conflict.
+func TestApplyOfAnUnchangedObjectHasNoConflict(t *testing.T) {
+	t.Parallel()
+	api, namespace := clustertest.Client(t), clustertest.Namespace(t)
+	for name, text := range map[string]string{
+		"a question without section": goodExam,
+		"marking with defaults": strings.NewReplacer("es-mir", "es-eir", "      year: 2013\n", "      year: 2013\n      marking: {correct: 4}\n").
+			Replace(goodExam),
+		"an endpoint": strings.Replace(baseEndpoint, ", key: secret", "", 1),
+		"a tier":      jsonTier("tier", 1),
+	} {
+		objects, err := kubectlObjects(text)
+		check.NoError(t, err)
+		object := objects[0]
+		object.SetNamespace(namespace)
+		raw, err := object.MarshalJSON()
+		check.NoError(t, err)
+		check.Succeeds(t, api.Create(t.Context(), object.DeepCopy(), client.FieldOwner("kubectl-create")), "create %s", name)
+		for _, manager := range []string{"kubectl", "another"} {
+			err := api.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.ApplyPatchType, raw), client.FieldOwner(manager))
+			check.Succeeds(t, err, "apply %s as %s", name, manager)
+		}
+	}
+}

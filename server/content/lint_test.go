@@ -176,7 +176,7 @@ func TestLintHoldsAnExamAgainstTheRules(t *testing.T) {
 		},
 		"the same question twice": {
 			text: goodExam, old: "number: 2\n", new: "number: 1\n",
-			want: []string{"exam.yaml:22:11: spec.papers[0].questions[1]: map[number:1 section:1] is given twice"},
+			want: []string{"exam.yaml:22:11: spec.papers[0].questions[1].number: section 1 has a question 1 already: questions[0]"},
 		},
 		"an interval below the least": {
 			text: goodExam, old: "  countryCode: ES\n", new: "  resyncInterval: 5s\n",

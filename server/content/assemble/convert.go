@@ -167,7 +167,7 @@ func paperOf(source *v1alpha1.Paper) catalog.Paper {
 	return paper
 }
 
-// questionOf converts one question, with the schema's defaults. complaint is empty if its answer has one kind.
+// questionOf converts one question. A question without a section is in section 1. complaint is empty if its answer has one kind.
 func questionOf(source *v1alpha1.Question) (question catalog.Question, complaint string) {
 	question = catalog.Question{
 		Section:     int(cmp.Or(source.Section, 1)),

@@ -244,10 +244,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: dev.examprep.api.v1alpha1.Question
-          elementRelationship: associative
-          keys:
-          - section
-          - number
+          elementRelationship: atomic
     - name: questionsFrom
       type:
         list:
@@ -326,14 +323,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: section
       type:
         scalar: numeric
-      default: 1
     - name: sectionName
       type:
         scalar: string
     - name: topic
       type:
         scalar: string
-    elementRelationship: atomic
 - name: dev.examprep.api.v1alpha1.QuestionSource
   map:
     fields:

@@ -7,7 +7,7 @@ package v1alpha1
 //
 // Question is one question with its key. In the HTTP API its answer_id is "<section>:<number>".
 type QuestionApplyConfiguration struct {
-	// Section is the number of the section that the question belongs to; 1 for a paper without sections.
+	// Section is the number of the section that the question belongs to. Default 1, for a paper without sections.
 	Section *int32 `json:"section,omitempty"`
 	// SectionName is the section's title.
 	SectionName *string `json:"sectionName,omitempty"`

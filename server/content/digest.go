@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,7 +105,8 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 			return DigestReport{}, err
 		}
 	}
-	seals, edits := []PaperSeal{}, sealEdits{}
+	var missing []Problem
+	seals, edits := []PaperSeal{}, edits{}
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
@@ -118,14 +120,26 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 			if !options.selects(paper.ID) {
 				continue
 			}
-			seal, err := edits.seal(content, j, paper, options)
+			seal, err := sealOf(content, j, paper)
 			if err != nil {
 				return DigestReport{}, err
+			}
+			if stale := seal.Signature == SignatureStale; options.Write && (!seal.Matches || stale) {
+				edit := newSeal(content, j, seal, options)
+				missing = append(missing, edit.missing()...)
+				edits.add(edit)
+				seal.Written, seal.Matches = true, true
+				if stale {
+					seal.Signature = SignatureRemoved
+				}
 			}
 			seals = append(seals, seal)
 		}
 	}
-	if err := edits.apply(ctx); err != nil {
+	if err := AsError(SortProblems(missing)); err != nil {
+		return DigestReport{}, err
+	}
+	if err := edits.write(ctx); err != nil {
 		return DigestReport{}, err
 	}
 	return DigestReport{Papers: seals}, nil
@@ -140,21 +154,25 @@ func (b *Files) errWithoutSeals() error {
 // selects reports whether the options include a paper.
 func (o DigestOptions) selects(paper string) bool { return o.Paper == "" || o.Paper == paper }
 
-// seal returns the seal of a paper, as it is after the edits. It adds the edit that the options ask for.
-func (e *sealEdits) seal(content *Content, index int, paper catalog.Paper, options DigestOptions) (PaperSeal, error) {
-	seal, err := sealOf(content, index, paper)
-	if err != nil {
-		return PaperSeal{}, err
+// newSeal returns the edit that replaces the seal of a paper. It removes the signature, which is one of the old seal.
+func newSeal(content *Content, paper int, found PaperSeal, options DigestOptions) sealEdit {
+	seal := v1alpha1.Verification{By: options.By, At: options.At, Digest: found.Digest}
+	if old := content.Spec.Papers[paper].Verification; old != nil {
+		seal.By, seal.At = cmp.Or(seal.By, old.By), cmp.Or(seal.At, old.At)
 	}
-	stale := seal.Signature == SignatureStale
-	if options.Write && (!seal.Matches || stale) {
-		e.add(content, index, seal.Digest, options)
-		seal.Written, seal.Matches = true, true
-		if stale {
-			seal.Signature = SignatureRemoved
+	return sealEdit{content: content, paper: paper, seal: seal}
+}
+
+// missing returns a problem for each field that neither the file nor the options give.
+func (e sealEdit) missing() (problems []Problem) {
+	for field, value := range map[string]string{"by": e.seal.By, "at": e.seal.At} {
+		if at := e.path().Field("verification").Field(field); value == "" {
+			problems = append(problems, Problem{
+				Position: e.content.doc.Position(at), Field: at.String(), Detail: "is required with a digest: write it, or give --" + field,
+			})
 		}
 	}
-	return seal, nil
+	return problems
 }
 
 // assembleUnchecked assembles without the catalogue's rules, because an unfinished paper has a digest too.

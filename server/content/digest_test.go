@@ -33,23 +33,23 @@ func digestFile(t *testing.T, file string, options DigestOptions) (PaperSeal, st
 
 func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 	t.Parallel()
-	sealed := "      verification:\n        by: Ann   # the reviewer\n        at: 2026-01-15\n        digest: sha256:" + strings.Repeat("0", 64) + "  # keep\n"
+	sealed := "      verification:\n        by: Ann   # the reviewer\n        at: 2026-01-15\n        digest: sha256:" + strings.Repeat("0", 64) + "  # gone\n"
 	withSeal := strings.Replace(goodExam, "      questions:\n", sealed+"      # the questions\n      questions:\n", 1)
 	written := DigestOptions{Write: true, By: "Bob \"B\"", At: "2026-02-01"}
 	seal, _, err := digestFile(t, writeExam(t, "exam.yaml", goodExam), DigestOptions{})
 	check.NoError(t, err)
 	digest := seal.Digest
+	resealed := strings.Replace(goodExam, "      questions:\n", "      verification:\n        by: \"Ann\"\n        at: \"2026-01-15\"\n        digest: \""+
+		digest+"\"\n      # the questions\n      questions:\n", 1)
+	moved := goodExam + "      verification:\n        by: a\n        at: '2026-01-15'"
 	for name, test := range map[string]struct {
 		text, want string
 		options    DigestOptions
 	}{
-		"the digest alone": {
-			text: withSeal, options: DigestOptions{Write: true},
-			want: strings.Replace(withSeal, "sha256:"+strings.Repeat("0", 64), digest, 1),
-		},
+		"the digest alone": {text: withSeal, options: DigestOptions{Write: true}, want: resealed},
 		"all of it": {
 			text: withSeal, options: written,
-			want: strings.NewReplacer("sha256:"+strings.Repeat("0", 64), digest, "by: Ann ", `by: "Bob \"B\"" `, "at: 2026-01-15", `at: "2026-02-01"`).Replace(withSeal),
+			want: strings.NewReplacer(`by: "Ann"`, `by: "Bob \"B\""`, `at: "2026-01-15"`, `at: "2026-02-01"`).Replace(resealed),
 		},
 		"a verification that is not there": {
 			text: goodExam, options: written,
@@ -62,21 +62,30 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 				"\n      verification:\n        by: \"Bob \\\"B\\\"\"\n        at: \"2026-02-01\"\n        digest: \""+digest+"\"\n      # Part one\n      questions:\n", 1),
 		},
 		"a digest that is not there": {
-			text: strings.Replace(withSeal, "        digest: sha256:"+strings.Repeat("0", 64)+"  # keep\n", "", 1), options: DigestOptions{Write: true},
-			want: strings.Replace(withSeal, "digest: sha256:"+strings.Repeat("0", 64)+"  # keep", `digest: "`+digest+`"`, 1),
+			text:    strings.Replace(withSeal, "        digest: sha256:"+strings.Repeat("0", 64)+"  # gone\n", "", 1),
+			options: DigestOptions{Write: true}, want: resealed,
 		},
 		"braces": {
-			text:    strings.Replace(withSeal, sealed, "      verification: {by: 'A''s', at: \"2026-01-15\"}\n", 1),
+			text:    strings.Replace(withSeal, sealed, "      verification: {by: 'A''s', at: \"2026-01-15\"}  # stays\n", 1),
 			options: DigestOptions{Write: true},
-			want:    strings.Replace(withSeal, sealed, "      verification: {\"digest\": \""+digest+"\", by: 'A''s', at: \"2026-01-15\"}\n", 1),
+			want:    strings.Replace(withSeal, sealed, "      verification: {\"by\": \"A's\", \"at\": \"2026-01-15\", \"digest\": \""+digest+"\"}  # stays\n", 1),
+		},
+		"first entry of its paper": {
+			text:    strings.Replace(goodExam, "    - paperID", "    - verification: {by: a, at: '2026-01-15'}\n      paperID", 1),
+			want:    strings.Replace(goodExam, "    - paperID", "    - verification: {\"by\": \"a\", \"at\": \"2026-01-15\", \"digest\": \""+digest+"\"}\n      paperID", 1),
+			options: DigestOptions{Write: true},
+		},
+		"at the end of the file": {
+			text: strings.Replace(moved, "      verification:\n", "      verification:\n        # gone\n", 1), options: DigestOptions{Write: true},
+			want: strings.Replace(moved, "by: a\n        at: '2026-01-15'", "by: \"a\"\n        at: \"2026-01-15\"\n        digest: \""+digest+"\"", 1),
 		},
 		"after other documents": {
 			text: "# head\n---\n" + goodChunk + "---\n" + withSeal, options: DigestOptions{Write: true},
-			want: "# head\n---\n" + goodChunk + "---\n" + strings.Replace(withSeal, "sha256:"+strings.Repeat("0", 64), digest, 1),
+			want: "# head\n---\n" + goodChunk + "---\n" + resealed,
 		},
 		"carriage returns": {
 			text: strings.ReplaceAll(withSeal, "\n", "\r\n"), options: DigestOptions{Write: true},
-			want: strings.ReplaceAll(strings.Replace(withSeal, "sha256:"+strings.Repeat("0", 64), digest, 1), "\n", "\r\n"),
+			want: strings.ReplaceAll(resealed, "\n", "\r\n"),
 		},
 		"a new seal between carriage returns": {
 			text: strings.ReplaceAll(goodExam, "\n", "\r\n"), options: DigestOptions{Write: true, By: "a", At: "2026-02-01"},

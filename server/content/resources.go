@@ -16,6 +16,7 @@ import (
 	sigsjson "sigs.k8s.io/json"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/content/schema"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -27,7 +28,7 @@ type declared[T any] struct {
 
 func (b *Files) addContent(ctx context.Context, doc *syntax.Document) {
 	content := Content{doc: *doc, Position: doc.Position(nil)}
-	if b.decode(ctx, doc, contentSchema, &content.ExamContent) {
+	if b.decode(ctx, doc, schema.ExamContent, &content.ExamContent) {
 		content.Namespace = orDefault(content.Namespace)
 		b.Contents = append(b.Contents, content)
 	}
@@ -35,21 +36,21 @@ func (b *Files) addContent(ctx context.Context, doc *syntax.Document) {
 
 func (b *Files) addEndpoint(ctx context.Context, doc *syntax.Document) {
 	endpoint := declared[v1alpha1.WebhookEndpoint]{doc: *doc}
-	if b.decode(ctx, doc, endpointSchema, &endpoint.object) {
+	if b.decode(ctx, doc, schema.WebhookEndpoint, &endpoint.object) {
 		b.endpoints = append(b.endpoints, endpoint)
 	}
 }
 
 func (b *Files) addTier(ctx context.Context, doc *syntax.Document) {
 	tier := declared[v1alpha1.RateTier]{doc: *doc}
-	if b.decode(ctx, doc, tierSchema, &tier.object) {
+	if b.decode(ctx, doc, schema.RateTier, &tier.object) {
 		b.tiers = append(b.tiers, tier)
 	}
 }
 
 // decode checks a document by the schema of its kind, and decodes it with the schema's defaults. It reports false if target cannot be decoded.
-func (b *Files) decode(ctx context.Context, doc *syntax.Document, schema func() (*kindSchema, error), target any) bool {
-	compiled, err := schema()
+func (b *Files) decode(ctx context.Context, doc *syntax.Document, kind func() (*schema.Kind, error), target any) bool {
+	compiled, err := kind()
 	if err != nil {
 		b.failed = errors.Join(b.failed, err)
 		return false
@@ -60,7 +61,7 @@ func (b *Files) decode(ctx context.Context, doc *syntax.Document, schema func() 
 		b.report(doc, nil, "cannot be decoded: "+err.Error())
 		return false
 	}
-	for _, problem := range compiled.check(ctx, object) {
+	for _, problem := range compiled.Check(ctx, object) {
 		b.reportField(doc, problem)
 	}
 	b.checkForm(doc)
@@ -94,7 +95,7 @@ func (b *Files) reportField(doc *syntax.Document, problem *field.Error) {
 	if b.reported[place{doc.Root, p.String()}] {
 		return
 	}
-	detail := describe(problem)
+	detail := schema.Describe(problem)
 	value := syntax.ValueAt(doc.Root, p)
 	if strings.Contains(detail, "must be of type string") && value != nil && value.Kind == yaml.ScalarNode {
 		detail += ": put quotes around " + value.Value
@@ -176,7 +177,7 @@ func (b *Files) checkConfigMap(found *configMap) {
 	found.checked = true
 	doc := &found.doc
 	object, _ := doc.Value.(map[string]any)
-	errs := checkMetadata(object)
+	errs := schema.CheckMetadata(object)
 	strictErrors, _ := sigsjson.UnmarshalStrict(doc.JSON, &corev1.ConfigMap{})
 	for _, path := range syntax.UnknownFields(strictErrors) {
 		errs = append(errs, field.Forbidden(field.NewPath(path), "unknown field"))

@@ -1,13 +1,10 @@
 package content
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/content/assemble"
@@ -83,11 +80,11 @@ func Sign(ctx context.Context, b *Files, paperID, signature string) (DigestRepor
 	if err := seals.Inspect(found.statement, signature); err != nil {
 		return DigestReport{}, found.problem(at, err)
 	}
-	var edits sealEdits
-	edits.put(found.content, newSeal{
-		doc: &found.content.doc, paper: found.path(), digest: found.statement.Digest, resign: true, signature: signature,
-	})
-	if err := edits.apply(ctx); err != nil {
+	seal := *found.content.Spec.Papers[found.index].Verification
+	seal.Signature = signature
+	var edits edits
+	edits.add(sealEdit{content: found.content, paper: found.index, seal: seal})
+	if err := edits.write(ctx); err != nil {
 		return DigestReport{}, err
 	}
 	return DigestReport{Papers: []PaperSeal{{
@@ -185,98 +182,4 @@ func (l *linter) seal(content *Content, index int, paper *catalog.Paper) {
 		at = at.Field("signature")
 		l.reportOnce(&content.doc, at, err.Error())
 	}
-}
-
-// resign takes out the signature that is there and puts another in, "" for none.
-func (s *splicer) resign(verification *yaml.Node, signature string) error {
-	// The order matters: an insertion comes before a removal at the same offset.
-	if lines := strings.Split(signature, "\n"); len(lines) > 1 {
-		for i := range lines {
-			lines[i] = "  " + lines[i]
-		}
-		if err := s.insert(verification, "signature: |", lines, quoted("signature")+": "+quoted(signature)); err != nil {
-			return err
-		}
-	} else if signature != "" {
-		if err := s.insert(verification, "signature: "+quoted(signature), nil, quoted("signature")+": "+quoted(signature)); err != nil {
-			return err
-		}
-	}
-	for i := 0; i < len(verification.Content); i += 2 {
-		if verification.Content[i].Value != "signature" {
-			continue
-		}
-		if verification.Style&yaml.FlowStyle != 0 {
-			return s.removeInline(verification, i)
-		}
-		return s.removeLines(verification, i)
-	}
-	return nil
-}
-
-// removeInline takes the entry whose key is mapping.Content[i] out of braces, with a comma.
-func (s *splicer) removeInline(mapping *yaml.Node, i int) error {
-	from, err := s.offset(mapping.Content[i])
-	if err != nil {
-		return err
-	}
-	if i+2 < len(mapping.Content) {
-		to, err := s.offset(mapping.Content[i+2])
-		if err != nil {
-			return err
-		}
-		s.splices = append(s.splices, splice{offset: from, length: to - from})
-		return nil
-	}
-	value := mapping.Content[i+1]
-	to, err := s.offset(value)
-	if err != nil {
-		return err
-	}
-	before := bytes.TrimRight(s.text[:from], " \t\r\n")
-	comma := len(before) - 1
-	written := []byte(quoted(value.Value))
-	if !bytes.HasSuffix(before, []byte(",")) || !bytes.HasPrefix(s.text[to:], written) {
-		return errNotEditable
-	}
-	s.splices = append(s.splices, splice{offset: comma, length: to + len(written) - comma})
-	return nil
-}
-
-// removeLines takes the lines of the entry whose key is mapping.Content[i] out of a block. Comments and blank lines below
-// it stay.
-func (s *splicer) removeLines(mapping *yaml.Node, i int) error {
-	key := mapping.Content[i]
-	first := key.Line - 1
-	at, err := s.offset(key)
-	if err != nil || len(bytes.TrimSpace(s.text[s.lines[first]:at])) > 0 {
-		return errNotEditable
-	}
-	end := first + 1
-	if i+2 < len(mapping.Content) {
-		end = mapping.Content[i+2].Line - 1
-	} else {
-		for end < len(s.lines) && s.belongs(end, key.Column-1) {
-			end++
-		}
-	}
-	for end > first+1 {
-		if last := bytes.TrimSpace(s.textOfLine(end - 1)); len(last) > 0 && last[0] != '#' {
-			break
-		}
-		end--
-	}
-	to := len(s.text)
-	if end < len(s.lines) {
-		to = s.lines[end]
-	}
-	s.splices = append(s.splices, splice{offset: s.lines[first], length: to - s.lines[first]})
-	return nil
-}
-
-// belongs reports whether a line is blank or indented more than indent.
-func (s *splicer) belongs(line, indent int) bool {
-	text := bytes.TrimRight(s.textOfLine(line), "\r\n")
-	inner := bytes.TrimLeft(text, " ")
-	return len(inner) == 0 || len(text)-len(inner) > indent
 }

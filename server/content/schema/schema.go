@@ -1,4 +1,5 @@
-package content
+// Package schema checks resources with the validators of the API server, in its order.
+package schema
 
 import (
 	"cmp"
@@ -29,21 +30,21 @@ import (
 	"examprep.dev/server/content/syntax"
 )
 
-// kindSchema has the API server's validators of one kind.
-type kindSchema struct {
+// Kind has the validators of one kind.
+type Kind struct {
 	structural *structuralschema.Structural
 	values     validation.SchemaValidator
 	rules      *cel.Validator
 }
 
-// The schemas of the kinds. Each is compiled once, because that can take half a second.
+// The kinds of the group. Each is compiled once, because that can take half a second.
 var (
-	contentSchema  = sync.OnceValues(func() (*kindSchema, error) { return compile("examcontents") })
-	endpointSchema = sync.OnceValues(func() (*kindSchema, error) { return compile("webhookendpoints") })
-	tierSchema     = sync.OnceValues(func() (*kindSchema, error) { return compile("ratetiers") })
+	ExamContent     = sync.OnceValues(func() (*Kind, error) { return compile("examcontents") })
+	WebhookEndpoint = sync.OnceValues(func() (*Kind, error) { return compile("webhookendpoints") })
+	RateTier        = sync.OnceValues(func() (*Kind, error) { return compile("ratetiers") })
 )
 
-func compile(plural string) (*kindSchema, error) {
+func compile(plural string) (*Kind, error) {
 	crd, err := v1alpha1.CRD(plural)
 	if err != nil {
 		return nil, err
@@ -61,12 +62,12 @@ func compile(plural string) (*kindSchema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s: %w", plural, err)
 	}
-	return &kindSchema{structural: structural, values: values, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+	return &Kind{structural: structural, values: values, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// check returns the problems that the API server reports when the object is created, in its order. It sets the schema's defaults in object.
-func (s *kindSchema) check(ctx context.Context, object map[string]any) field.ErrorList {
-	errs := checkMetadata(object)
+// Check returns the problems that the API server reports when the object is created, in its order. It sets the schema's defaults in object.
+func (s *Kind) Check(ctx context.Context, object map[string]any) field.ErrorList {
+	errs := CheckMetadata(object)
 	if spec, given := object["spec"]; given {
 		shape := s.structural.Properties["spec"]
 		errs = append(errs, nulls(spec, &shape, field.NewPath("spec"))...)
@@ -98,8 +99,8 @@ func blocksRules(err *field.Error) bool {
 	}
 }
 
-// checkMetadata checks the metadata of a namespaced object, which a schema does not describe.
-func checkMetadata(object map[string]any) field.ErrorList {
+// CheckMetadata checks the metadata of a namespaced object, which a schema does not describe.
+func CheckMetadata(object map[string]any) field.ErrorList {
 	at := field.NewPath("metadata")
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: true})
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
@@ -117,7 +118,7 @@ func checkMetadata(object map[string]any) field.ErrorList {
 	if meta.Name == "" {
 		return append(errs, field.Required(at.Child("name"), "")) // kubectl apply needs it
 	}
-	meta.Namespace = cmp.Or(meta.Namespace, defaultNamespace)
+	meta.Namespace = cmp.Or(meta.Namespace, metav1.NamespaceDefault)
 	return append(errs, apivalidation.ValidateObjectMetaAccessor(meta, true, apivalidation.NameIsDNSSubdomain, at)...)
 }
 
@@ -164,7 +165,7 @@ func nulls(value any, shape *structuralschema.Structural, at *field.Path) field.
 }
 
 // suggestion returns the known field that differs from an unknown one in the case of letters only.
-func (s *kindSchema) suggestion(path string) string {
+func (s *Kind) suggestion(path string) string {
 	shape := s.structural
 	steps := syntax.ParsePath(path)
 	for _, step := range steps[:len(steps)-1] {
@@ -186,8 +187,8 @@ func (s *kindSchema) suggestion(path string) string {
 	return ""
 }
 
-// describe returns the text of a problem without its field.
-func describe(err *field.Error) string {
+// Describe returns the text of a problem without its field.
+func Describe(err *field.Error) string {
 	detail := err.Detail
 	if _, after, found := strings.Cut(detail, " in body "); found {
 		detail = after

@@ -13,6 +13,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/content/assemble"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -107,7 +108,13 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 	}
 	var missing []Problem
 	seals, edits := []PaperSeal{}, edits{}
+	steps := progress.From(ctx)
+	steps.Start("digesting", int64(len(b.Contents)), progress.Files)
 	for i := range b.Contents {
+		steps.Add(1)
+		if err := ctx.Err(); err != nil {
+			return DigestReport{}, err
+		}
 		content := &b.Contents[i]
 		if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
 			continue

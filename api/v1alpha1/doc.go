@@ -6,7 +6,9 @@
 // Programs that use the API import this package. So it imports apimachinery and the JSON type of the schema alone, and
 // nothing below controllers or server.
 //
-// CONTRIBUTING.md, "Add a field to ExamContent", lists the places of a new field.
+// CONTRIBUTING.md, "Add a field to ExamContent", lists the places of a new field. `make generate` copies the doc comments
+// into the CRDs, where `kubectl explain` shows them. docs/exams.md, "Seals", describes what happens to a paper whose seal
+// is wrong.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

@@ -5,24 +5,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeletionPolicy says what becomes of published content when its resource is deleted.
+// DeletionPolicy selects the effect of deleting a resource on its published content.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type DeletionPolicy string
 
 // The deletion policies.
 const (
-	// DeletionRetain leaves the published exam served and gives up the claim to its key.
+	// DeletionRetain keeps the published exam served and releases its key.
 	DeletionRetain DeletionPolicy = "Retain"
-	// DeletionDelete withdraws the exam. Attempts that were made keep their results.
+	// DeletionDelete withdraws the exam. Existing attempts keep their results.
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
 // ExamContentSpec declares one exam: its official specification, its links, its study path and its real past papers.
 type ExamContentSpec struct {
-	// ExamKey names the exam in the HTTP API's paths (/v1/exam-prep/{exam_key}/...). Lower-case letters, digits and
-	// hyphens. It never changes: another key is another exam. One resource owns a key; a second one that declares it
-	// gets Accepted=False, reason ExamKeyConflict, and changes nothing.
+	// ExamKey names the exam in the HTTP API's paths (/v1/exam-prep/{exam_key}/...). It has lower-case letters, digits and
+	// hyphens, and cannot be changed. One resource owns a key; a second resource with the same key gets Accepted=False,
+	// reason ExamKeyConflict, and changes nothing.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=100
@@ -31,14 +31,14 @@ type ExamContentSpec struct {
 	// +required
 	ExamKey string `json:"examKey"`
 
-	// Name is the exam's full name, as people read it.
+	// Name is the exam's full name.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
 	// +required
 	Name string `json:"name"`
 
-	// Category groups exams of a kind, for example "bar admission".
+	// Category is the kind of exam, for example "bar admission".
 	//
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
@@ -57,8 +57,8 @@ type ExamContentSpec struct {
 	// +optional
 	CountryCode string `json:"countryCode,omitempty"`
 
-	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). An attempt at a paper without a duration of its own has this
-	// one; with neither, the attempt has no time limit.
+	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). It applies to attempts at
+	// papers without durationMinutes; with neither, an attempt has no time limit.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10080
@@ -72,9 +72,9 @@ type ExamContentSpec struct {
 	// +optional
 	Sections []Section `json:"sections,omitempty"`
 
-	// Scoring is the official scoring rubric: an object whose shape varies by exam and is served as it is. These keys
-	// have a meaning here: method, marks {correct, incorrect, unanswered}, partial_credit, max_score, pass_mark,
-	// scale {min, max, step}, conversion [{raw, scaled}], bands [{label, min, max, descriptor}], source_url.
+	// Scoring is the official scoring rubric, an object of any shape that the API serves unchanged. Scoring uses these
+	// keys: method, marks {correct, incorrect, unanswered}, partial_credit, max_score, pass_mark, scale {min, max, step},
+	// conversion [{raw, scaled}], bands [{label, min, max, descriptor}], source_url.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
@@ -86,13 +86,13 @@ type ExamContentSpec struct {
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// StudyPath is the suggested way to the exam, week by week.
+	// StudyPath is the suggested preparation for the exam, week by week.
 	//
 	// +optional
 	StudyPath *StudyPath `json:"studyPath,omitempty"`
 
-	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID: their
-	// order here has no effect.
+	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID. Their
+	// order in this list has no effect.
 	//
 	// +kubebuilder:validation:MaxItems=500
 	// +listType=map
@@ -100,20 +100,21 @@ type ExamContentSpec struct {
 	// +optional
 	Papers []Paper `json:"papers,omitempty"`
 
-	// Suspend stops the operator from publishing changes; what is published stays served. Deletion is still handled.
+	// Suspend stops the operator from publishing changes; the published revision is still served. The operator still
+	// handles the deletion of this resource.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// DeletionPolicy says what becomes of the published exam when this resource is deleted: Retain (the default) keeps
-	// it served and gives up the claim to the key; Delete withdraws it.
+	// DeletionPolicy selects what happens to the published exam when this resource is deleted. Retain (the default) keeps
+	// the exam served and releases its key; Delete withdraws the exam.
 	//
 	// +kubebuilder:default=Retain
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// ResyncInterval is how often what is published is compared with what is declared, although nothing changed: a
-	// change that somebody made in the database is noticed and repaired within it. Default 10m, at least 30s.
+	// ResyncInterval is the time between two comparisons of the published content with this resource, even if the resource
+	// did not change. The operator finds and repairs changes in the database within this time. Default 10m, at least 30s.
 	//
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:MaxLength=32
@@ -130,14 +131,14 @@ type ExamContentSpec struct {
 	// +optional
 	Adopt bool `json:"adopt,omitempty"`
 
-	// Revision pins an earlier published revision (status.revision counts them) and so rolls back to it, whatever the
-	// rest of the spec declares. Remove it to publish the spec again. It must be among the last revisionHistoryLimit.
+	// Revision rolls back to an earlier published revision, by its number in status.revision, and ignores the content in
+	// the rest of the spec. Remove it to publish the spec again. The revision must be among the last revisionHistoryLimit.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Revision *int64 `json:"revision,omitempty"`
 
-	// RevisionHistoryLimit is how many earlier revisions are kept for rolling back. Default 10.
+	// RevisionHistoryLimit is the number of earlier revisions that are kept for a roll-back. Default 10, at most 100.
 	//
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=0
@@ -155,21 +156,21 @@ type Section struct {
 	// +required
 	Name string `json:"name"`
 
-	// DurationMinutes is the section's own time limit in minutes, where the specification gives one.
+	// DurationMinutes is the section's time limit in minutes, at most 10080. Omit it if the specification has none.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10080
 	// +optional
 	DurationMinutes int32 `json:"durationMinutes,omitempty"`
 
-	// Questions is the number of questions of the section.
+	// Questions is the number of questions in the section.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Questions int32 `json:"questions,omitempty"`
 
-	// QuestionTypes names the kinds of question, for example "multiple choice".
+	// QuestionTypes are the kinds of question, for example "multiple choice".
 	//
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MinLength=1
@@ -178,7 +179,7 @@ type Section struct {
 	// +optional
 	QuestionTypes []string `json:"questionTypes,omitempty"`
 
-	// Skills names what the section tests, for example "reading".
+	// Skills are the skills that the section tests, for example "reading".
 	//
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:items:MinLength=1
@@ -190,14 +191,14 @@ type Section struct {
 
 // Resources are verified links about an exam.
 type Resources struct {
-	// OfficialSites are sites of the bodies that hold the exam.
+	// OfficialSites are websites of the exam's organisers.
 	//
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
 	OfficialSites []Link `json:"officialSites,omitempty"`
 
-	// PastQuestionsSources are places where past papers are published.
+	// PastQuestionsSources are pages where past papers are published.
 	//
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
@@ -207,14 +208,14 @@ type Resources struct {
 
 // Link is a titled address.
 type Link struct {
-	// Title is the text to show.
+	// Title is the text of the link.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
 	// +required
 	Title string `json:"title"`
 
-	// URL is the address, http or https.
+	// URL is the address, with http or https.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('https://') || self.startsWith('http://')",message="url must begin with https:// or http://"
@@ -222,24 +223,24 @@ type Link struct {
 	URL string `json:"url"`
 }
 
-// StudyPath is the suggested way to an exam.
+// StudyPath is the suggested preparation for an exam.
 type StudyPath struct {
-	// Weeks is how many weeks the path takes.
+	// Weeks is the length of the path in weeks.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=520
 	// +optional
 	Weeks int32 `json:"weeks,omitempty"`
 
-	// HoursTotal is how many hours of study the path adds up to.
+	// HoursTotal is the number of hours of study in the whole path.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	HoursTotal float64 `json:"hoursTotal,omitempty"`
 
-	// Steps are the path's entries, in order: objects whose shape is yours and which are served as they are. Customary
-	// keys: week, title, section, topics[], activities[], hours, paper_ids[], milestone.
+	// Steps are the steps of the path, in order. Each is an object of any shape that the API serves unchanged. Usual keys:
+	// week, title, section, topics[], activities[], hours, paper_ids[], milestone.
 	//
 	// +kubebuilder:validation:MaxItems=520
 	// +kubebuilder:validation:items:Type=object
@@ -249,35 +250,37 @@ type StudyPath struct {
 	Steps []apiextensionsv1.JSON `json:"steps,omitempty"`
 }
 
-// ExamContentStatus is what the operator last saw and did.
+// ExamContentStatus reports the published content and the state of the operator's work.
 type ExamContentStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready (what is declared is what is served), Accepted (valid, and the key is this resource's),
-	// ResolvedRefs (all chunks found and as their digests say), Published (the revision is out); Reconciling and
-	// Stalled only while True.
+	// Conditions are Ready (the declared content is served), Accepted (the resource is valid and owns its exam key),
+	// ResolvedRefs (all chunks exist and match their digests) and Published (the declared content is published).
+	// Reconciling and Stalled are present only while True.
 	//
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// Revision is the published revision's number; it rises with each publication, also by more than one.
+	// Revision is the number of the published revision. It increases with each publication, sometimes by more than one.
 	//
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// PublishedDigest is the digest of the published revision as a whole.
+	// PublishedDigest is the digest of the whole published revision.
 	//
 	// +optional
 	PublishedDigest string `json:"publishedDigest,omitempty"`
 
-	// SourceDigest tells what the published revision was read from: this resource's spec, the versions of its ConfigMaps, and
-	// whose verification seals count. While it stays the same, the operator compares what is published with the database and
-	// does not read the questions again. It is empty where a change to a ConfigMap could go unseen, and with spec.revision.
+	// SourceDigest is a digest of the sources of the published revision: this resource's spec, the versions of its
+	// ConfigMaps and the trusted verifiers. While it stays the same, the operator compares the published content with the
+	// database, and usually does not read the questions again. It is empty with spec.revision, and if the operator cannot
+	// notice each change to a ConfigMap.
 	//
 	// +optional
 	SourceDigest string `json:"sourceDigest,omitempty"`
@@ -288,7 +291,7 @@ type ExamContentStatus struct {
 	// +optional
 	AdoptedGeneration int64 `json:"adoptedGeneration,omitempty"`
 
-	// PublishedAt is when the published revision came out.
+	// PublishedAt is the time of the last publication.
 	//
 	// +optional
 	PublishedAt *metav1.Time `json:"publishedAt,omitempty"`
@@ -298,7 +301,7 @@ type ExamContentStatus struct {
 	// +optional
 	PaperCount int32 `json:"paperCount,omitempty"`
 
-	// QuestionCount is the number of published questions, over all papers.
+	// QuestionCount is the number of published questions in all papers.
 	//
 	// +optional
 	QuestionCount int32 `json:"questionCount,omitempty"`
@@ -311,12 +314,13 @@ type ExamContentStatus struct {
 	// +optional
 	Papers []PublishedPaper `json:"papers,omitempty"`
 
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	//
 	// +optional
 	Shard string `json:"shard,omitempty"`
@@ -330,17 +334,17 @@ type PublishedPaper struct {
 	// +required
 	PaperID string `json:"paperID"`
 
-	// Digest identifies the immutable revision of the paper that is served.
+	// Digest identifies the served revision of the paper, which is immutable.
 	//
 	// +required
 	Digest string `json:"digest"`
 
-	// QuestionCount is the paper's number of questions.
+	// QuestionCount is the number of questions in the paper.
 	//
 	// +required
 	QuestionCount int32 `json:"questionCount"`
 
-	// Sealed says whether the paper carries a verification seal that matches.
+	// Sealed reports whether the paper has a verification seal that matches its content.
 	//
 	// +optional
 	Sealed bool `json:"sealed,omitempty"`
@@ -348,25 +352,25 @@ type PublishedPaper struct {
 
 // ExamContent publishes one exam and its real past papers to the exam-preparation API.
 //
-// The operator validates the declaration, reads the chunks of questions it refers to, and publishes all of it at once as
-// an immutable revision: readers see the old revision or the new one, never a mixture. While anything is wrong the last
-// good revision stays served, and the conditions name the field at fault.
+// The operator validates the resource, reads its chunks of questions, and publishes both together as an immutable revision.
+// Clients get the old revision or the new one, never a mixture. If anything is wrong, the last good revision is still
+// served, and a condition names the field.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=exam;exams,categories=examprep
 // +kubebuilder:printcolumn:name="Exam",type=string,JSONPath=`.spec.examKey`,description="Key of the exam in the HTTP API"
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether what is declared is what is served"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the declared content is served"
 // +kubebuilder:printcolumn:name="Revision",type=integer,JSONPath=`.status.revision`,description="Published revision"
 // +kubebuilder:printcolumn:name="Papers",type=integer,JSONPath=`.status.paperCount`,description="Published papers"
 // +kubebuilder:printcolumn:name="Questions",type=integer,JSONPath=`.status.questionCount`,priority=1,description="Published questions"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the operator says"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type ExamContent struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec declares the exam.
+	// Spec is the declared exam and options for the operator.
 	//
 	// +required
 	Spec ExamContentSpec `json:"spec"`

@@ -25,20 +25,19 @@ func AddToScheme(scheme *runtime.Scheme) error {
 
 // Names that resources and operator agree on.
 const (
-	// ContentLabel is the label (value "true") of a ConfigMap that holds chunks of questions. The operator watches no
-	// other ConfigMap: a change to one without the label is noticed at the next resync only.
+	// ContentLabel is the label (value "true") of a ConfigMap with chunks of questions. The operator watches only
+	// ConfigMaps with this label, and notices a change to another one at the next resync.
 	ContentLabel = "examprep.dev/content"
 	// Finalizer keeps a resource until the operator has removed or released the published content.
 	Finalizer = "examprep.dev/finalizer"
-	// ReconcileRequestAnnotation asks for a reconcile now: any new value does it, a timestamp by custom. The value that
-	// was handled last is in status.lastHandledReconcileAt.
+	// ReconcileRequestAnnotation requests a reconcile now, by any new value, usually the time. The value that was handled
+	// last is in status.lastHandledReconcileAt.
 	ReconcileRequestAnnotation = "reconcile.examprep.dev/requestedAt"
-	// RotateRequestAnnotation on a WebhookEndpoint asks for a new signing secret in place of the one that the operator
-	// generated: any new value does it, a timestamp by custom. For 24 hours both secrets sign. The value that was handled
-	// last is in status.lastHandledRotateAt.
+	// RotateRequestAnnotation on a WebhookEndpoint requests another generated signing secret, by any new value, usually the
+	// time. For 24 hours both secrets sign. The value that was handled last is in status.lastHandledRotateAt.
 	RotateRequestAnnotation = "rotate.examprep.dev/requestedAt"
-	// RotateHandledAnnotation on a generated Secret is the request that it was written for. It is written with the secret
-	// itself, so that a request is never handled twice, whatever is lost in between.
+	// RotateHandledAnnotation on a generated Secret is the request that it was written for. One write stores it together
+	// with the secret, so a request is never handled twice.
 	RotateHandledAnnotation = "rotate.examprep.dev/handledAt"
 	// WebhookAccountsAnnotation on a Namespace lists, one a line, the accounts whose attempts its WebhookEndpoints can
 	// receive if the operator runs with --restrict-webhook-accounts; [AllAccounts] for all. The platform's administrators
@@ -50,23 +49,24 @@ const (
 	GeneratedSecretSuffix = "-signing-secret"
 	// MaxEndpointName is the limit for the name of a WebhookEndpoint without signingSecretRef: 253 characters with the suffix.
 	MaxEndpointName = 253 - len(GeneratedSecretSuffix)
-	// AdoptsAnnotation on a Namespace lists, one a line, the exam keys that ExamContents in it may adopt from resources of
-	// other namespaces, unless the operator runs with --restrict-adoption=false; * in a key stands for any letters. The platform's
-	// administrators set it, like [WebhookAccountsAnnotation].
+	// AdoptsAnnotation on a Namespace lists, one a line, the exam keys that its ExamContents can adopt from resources of
+	// other namespaces. * in a key stands for any letters. The operator ignores the annotation with
+	// --restrict-adoption=false. The platform's administrators set it, like [WebhookAccountsAnnotation].
 	AdoptsAnnotation = "examprep.dev/adopts"
-	// ShardLabel is the label by which resources are customarily spread over operators (--shard-selector).
+	// ShardLabel is the usual label for the distribution of resources over operators (--shard-selector).
 	ShardLabel = "examprep.dev/shard"
 )
 
-// Condition types. Ready is always there; Reconciling and Stalled only while True, as kstatus reads them.
+// Condition types. Ready is always present. Reconciling and Stalled are present only while True, as kstatus expects.
 const (
 	// ConditionReady reports whether the declared state is in effect.
 	ConditionReady = "Ready"
-	// ConditionReconciling is True while the operator works towards the declared state or waits to try again.
+	// ConditionReconciling is True while the operator works towards the declared state, or waits for its next attempt.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when only a change to the resource, or to an object that it refers to, can help.
+	// ConditionStalled is True if the operator can continue only after a change to the resource, or to an object that it
+	// refers to.
 	ConditionStalled = "Stalled"
-	// ConditionAccepted reports whether the declaration is valid and this resource may make it.
+	// ConditionAccepted reports whether the resource is valid, and neither another resource nor a restriction prevents it.
 	ConditionAccepted = "Accepted"
 	// ConditionResolvedRefs reports whether all objects that the resource refers to were found and are valid.
 	ConditionResolvedRefs = "ResolvedRefs"
@@ -81,56 +81,59 @@ const (
 
 // Condition reasons.
 const (
-	// ReasonReady: all is as declared.
+	// ReasonReady: the declared state is in effect.
 	ReasonReady = "Ready"
-	// ReasonProgressing: work is under way, or is tried again after a passing fault.
+	// ReasonProgressing: the operator is working, or retries after a temporary failure.
 	ReasonProgressing = "Progressing"
-	// ReasonSuspended: spec.suspend is set; nothing is changed meanwhile.
+	// ReasonSuspended: spec.suspend is set, and the operator changes nothing.
 	ReasonSuspended = "Suspended"
-	// ReasonAccepted: the declaration is valid.
+	// ReasonAccepted: the resource is valid.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalid: the declaration breaks a rule that the API server could not check.
+	// ReasonInvalid: the resource violates a rule that the API server could not check.
 	ReasonInvalid = "Invalid"
 	// ReasonExamKeyConflict: another resource owns spec.examKey.
 	ReasonExamKeyConflict = "ExamKeyConflict"
-	// ReasonAdoptionNotAllowed: spec.adopt is set, and the namespace may not adopt spec.examKey from another one's resource.
+	// ReasonAdoptionNotAllowed: spec.adopt is set, and this namespace must not adopt spec.examKey from a resource of
+	// another one.
 	ReasonAdoptionNotAllowed = "AdoptionNotAllowed"
-	// ReasonNameConflict: another resource owns the name that this one would take outside the cluster.
+	// ReasonNameConflict: another resource owns the name that this one needs outside the cluster.
 	ReasonNameConflict = "NameConflict"
-	// ReasonAccountNotAllowed: the namespace may not receive the attempts of spec.account, or of all accounts.
+	// ReasonAccountNotAllowed: endpoints of this namespace must not receive the attempts of spec.account, or of all
+	// accounts.
 	ReasonAccountNotAllowed = "AccountNotAllowed"
 	// ReasonSecretRotated, of events: a generated signing secret was replaced on request.
 	ReasonSecretRotated = "SecretRotated"
 	// ReasonResolved: all references were found.
 	ReasonResolved = "Resolved"
-	// ReasonRefNotFound: a referenced object, or a key in it, is not there.
+	// ReasonRefNotFound: a referenced object, or a key in it, does not exist.
 	ReasonRefNotFound = "RefNotFound"
-	// ReasonRefInvalid: a referenced object is there but is not what it should be: wrong digest, not decodable.
+	// ReasonRefInvalid: a referenced object exists and is wrong: it has another digest, or cannot be decoded.
 	ReasonRefInvalid = "RefInvalid"
 	// ReasonPublished: the declared content is published.
 	ReasonPublished = "Published"
-	// ReasonPinned: spec.revision holds an earlier revision in place.
+	// ReasonPinned: the revision that spec.revision names is served.
 	ReasonPinned = "Pinned"
-	// ReasonSealMismatch: a paper's verification seal is missing or is not that of the paper.
+	// ReasonSealMismatch: a paper's verification seal is missing or does not match its content.
 	ReasonSealMismatch = "SealMismatch"
-	// ReasonSealUntrusted: a paper's verification seal lacks a signature that one of the trusted verifiers made of it.
+	// ReasonSealUntrusted: a paper's verification seal has no valid signature of a trusted verifier.
 	ReasonSealUntrusted = "SealUntrusted"
 	// ReasonRevisionNotFound: spec.revision names a revision that does not exist or was pruned.
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonDriftRepaired: content had been changed in the database and was restored.
 	ReasonDriftRepaired = "DriftRepaired"
-	// ReasonDrifted: content that spec.revision asks for was changed in the database, and no resource declares it now.
+	// ReasonDrifted: content of the revision that spec.revision names was changed in the database, and no resource declares
+	// it.
 	ReasonDrifted = "Drifted"
-	// ReasonBackendUnavailable: the database could not be reached or refused; it is tried again.
+	// ReasonBackendUnavailable: the database is unreachable or returned an error; the operator retries.
 	ReasonBackendUnavailable = "BackendUnavailable"
 	// ReasonDelivering: the last deliveries succeeded.
 	ReasonDelivering = "Delivering"
-	// ReasonNoDeliveries: nothing was delivered yet.
+	// ReasonNoDeliveries: the endpoint had no delivery yet.
 	ReasonNoDeliveries = "NoDeliveries"
-	// ReasonFailing: deliveries fail and are tried again.
+	// ReasonFailing: deliveries fail and are retried.
 	ReasonFailing = "Failing"
 	// ReasonFailingLong: deliveries have failed for more than half of the time after which the endpoint is disabled.
 	ReasonFailingLong = "FailingLong"
-	// ReasonDisabled: the endpoint was disabled because its receiver failed for too long or said that it is gone.
+	// ReasonDisabled: the endpoint was disabled because its receiver failed for too long or returned 410 Gone.
 	ReasonDisabled = "Disabled"
 )

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// MaxInlineQuestions is how many questions a paper may hold inline; a bigger one goes into chunks. The bound keeps the
-// validation rules within the API server's budget.
+// MaxInlineQuestions is the maximum number of questions in a paper's questions; a larger paper needs questionsFrom. The
+// limit keeps the cost of the validation rules within the API server's budget.
 const MaxInlineQuestions = 250
 
 // MaxChunks is the limit of a paper's questionsFrom.
@@ -11,7 +11,7 @@ const MaxChunks = 64
 //
 // +kubebuilder:validation:XValidation:rule="has(self.questions) != has(self.questionsFrom)",message="a paper needs either questions (inline) or questionsFrom (chunks in ConfigMaps), and not both"
 type Paper struct {
-	// PaperID names the paper in the HTTP API: 6 to 160 characters, unique within the exam.
+	// PaperID identifies the paper in the HTTP API: 6 to 160 characters, unique within the exam.
 	//
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=160
@@ -19,27 +19,27 @@ type Paper struct {
 	// +required
 	PaperID string `json:"paperID"`
 
-	// Title is the paper's name, as people read it.
+	// Title is the paper's full name.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
 	// +required
 	Title string `json:"title"`
 
-	// Subject is what the paper is about, where the exam has several subjects.
+	// Subject is the paper's subject, if the exam has several.
 	//
 	// +kubebuilder:validation:MaxLength=200
 	// +optional
 	Subject string `json:"subject,omitempty"`
 
-	// Year is when the paper was sat; the catalogue groups papers by it.
+	// Year is the year in which the paper was used in an exam. The API groups papers by year.
 	//
 	// +kubebuilder:validation:Minimum=1800
 	// +kubebuilder:validation:Maximum=2200
 	// +required
 	Year int32 `json:"year"`
 
-	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week); without one the exam's holds.
+	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week). Default: the exam's durationMinutes.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10080
@@ -53,25 +53,25 @@ type Paper struct {
 	// +optional
 	Language string `json:"language,omitempty"`
 
-	// Marking is what an answer to this paper earns; without it the exam's scoring.marks holds, else 1 for a right
-	// answer and 0 otherwise.
+	// Marking has the marks for an answer to a question of this paper. Default: the exam's scoring.marks; without them, 1
+	// for a right answer and 0 otherwise.
 	//
 	// +optional
 	Marking *Marking `json:"marking,omitempty"`
 
-	// Provenance tells where the paper comes from. It is required: only real past questions are ever served.
+	// Provenance is the source of the paper. It is required, because only real past questions are served.
 	//
 	// +required
 	Provenance Provenance `json:"provenance"`
 
-	// Verification is a reviewer's seal. In production a paper without one that matches is not published; `examprep
-	// content digest` prints and writes it.
+	// Verification is a reviewer's seal. In production a paper is published only with a seal that matches its content.
+	// `examprep content digest` prints the digest for it and writes it.
 	//
 	// +optional
 	Verification *Verification `json:"verification,omitempty"`
 
-	// Questions are the paper's questions, in paper order; section and number together are unique. For more than 250
-	// questions, or an object near etcd's limit of 1.5 MB, use questionsFrom.
+	// Questions are the paper's questions, in the order of the paper, at most 250. Section and number together are unique.
+	// For more questions, or an object near etcd's limit of 1.5 MB, use questionsFrom.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=250
@@ -79,8 +79,8 @@ type Paper struct {
 	// +optional
 	Questions []Question `json:"questions,omitempty"`
 
-	// QuestionsFrom are chunks of questions in ConfigMaps of this namespace, in order; together they are the paper. A
-	// paper is published only when every chunk is there and as its digest says.
+	// QuestionsFrom refers to chunks of the paper's questions, in order, in ConfigMaps of this namespace; at most 64. A
+	// paper is published only if all chunks exist and match their digests.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
@@ -89,11 +89,11 @@ type Paper struct {
 	QuestionsFrom []QuestionSource `json:"questionsFrom,omitempty"`
 }
 
-// Marking is what one answer earns, in marks.
+// Marking has the marks for one answer.
 //
 // +kubebuilder:validation:XValidation:rule="self.unanswered <= self.correct",message="unanswered must not earn more than a right answer: leave it out for 0",fieldPath=".unanswered"
 type Marking struct {
-	// Correct is what a right answer earns, in marks: more than 0, at most 1000, at most 6 decimals.
+	// Correct is the marks for a right answer: more than 0, at most 1000, with at most 6 decimals.
 	//
 	// +kubebuilder:validation:ExclusiveMinimum=true
 	// +kubebuilder:validation:Minimum=0
@@ -101,8 +101,7 @@ type Marking struct {
 	// +required
 	Correct float64 `json:"correct"`
 
-	// Incorrect is what a wrong answer earns, in marks: 0 (the default), or less where the exam has negative marking, for
-	// example -0.25.
+	// Incorrect is the marks for a wrong answer. Default 0; negative if the exam has negative marking, for example -0.25.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-1000
@@ -110,7 +109,7 @@ type Marking struct {
 	// +optional
 	Incorrect float64 `json:"incorrect"`
 
-	// Unanswered is what no answer earns, in marks: 0 (the default), and never more than a right answer.
+	// Unanswered is the marks for an unanswered question. Default 0; never more than for a right answer.
 	//
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-1000
@@ -119,30 +118,30 @@ type Marking struct {
 	Unanswered float64 `json:"unanswered"`
 }
 
-// Provenance tells where a paper comes from.
+// Provenance is the source of a paper.
 type Provenance struct {
-	// Publisher is the body that set or published the paper.
+	// Publisher is the organisation that set or published the paper.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
 	// +required
 	Publisher string `json:"publisher"`
 
-	// SourceURL is where the paper can be found.
+	// SourceURL is the address of the paper, with http or https.
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('https://') || self.startsWith('http://')",message="provenance.sourceURL must begin with https:// or http://: say where the paper can be found"
 	// +required
 	SourceURL string `json:"sourceURL"`
 
-	// SourceDigest is the SHA-256 of the document at sourceURL when it was taken over, as sha256:<64 hex digits>.
+	// SourceDigest is the SHA-256 of the document at sourceURL when it was copied, as sha256:<64 hex digits>.
 	//
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	// +optional
 	SourceDigest string `json:"sourceDigest,omitempty"`
 
-	// License is what permits serving the paper: an SPDX identifier or a sentence.
+	// License is the licence or permission to serve the paper: an SPDX identifier or a sentence.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
@@ -159,42 +158,42 @@ type Verification struct {
 	// +required
 	By string `json:"by"`
 
-	// At is when the paper was checked, a date or an RFC 3339 time.
+	// At is the date or RFC 3339 time at which the reviewer checked the paper.
 	//
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:[0-9]{2}))?$`
 	// +required
 	At string `json:"at"`
 
-	// Digest is that of the paper's canonical form when it was checked, as sha256:<64 hex digits>. `examprep content
-	// digest --write` fills it in.
+	// Digest is the digest of the paper's canonical form at that time, as sha256:<64 hex digits>. `examprep content digest
+	// --write` writes it.
 	//
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
 	// +required
 	Digest string `json:"digest"`
 
-	// Signature is the reviewer's, over what `examprep content digest --message` prints: the armored text of ssh-keygen
-	// -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. It is needed in production where the operator
-	// is given trusted verifiers (--trusted-verifiers). It covers the digest, by, at, the exam key and the paper ID; when
-	// any of them changes, sign again.
+	// Signature is the reviewer's signature of the output of `examprep content digest --message`. Its form is the armored
+	// text of ssh-keygen -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. In production it is
+	// required if the operator has trusted verifiers (--trusted-verifiers). It covers digest, by, at, the exam key and the
+	// paper ID; if one of them changes, sign again.
 	//
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Signature string `json:"signature,omitempty"`
 }
 
-// QuestionSource is one chunk of a paper's questions.
+// QuestionSource refers to one chunk of a paper's questions.
 type QuestionSource struct {
-	// ConfigMapKeyRef names the ConfigMap and the key in it that hold the chunk: a JSON array, a YAML list or JSON Lines
-	// of questions, under data, or under binaryData, where it may be compressed with gzip. Label the ConfigMap
-	// examprep.dev/content: "true": only then are its changes noticed at once.
+	// ConfigMapKeyRef names the ConfigMap and key with the chunk: a JSON array, a YAML list or JSON Lines of questions. The
+	// key is in data or binaryData; a chunk in binaryData can be compressed with gzip. Give the ConfigMap the label
+	// examprep.dev/content: "true"; without it the operator notices changes only at the next resync.
 	//
 	// +required
 	ConfigMapKeyRef ConfigMapKeyRef `json:"configMapKeyRef"`
 
-	// Digest is the SHA-256 of the chunk's raw bytes (compressed, if it is), as sha256:<64 hex digits>. With it a
-	// half-synchronised change, one chunk new and one old, is never published.
+	// Digest is the SHA-256 of the chunk's bytes, before decompression, as sha256:<64 hex digits>. It prevents the
+	// publication of a half-applied change, with one new chunk and one old one.
 	//
 	// +kubebuilder:validation:MaxLength=71
 	// +kubebuilder:validation:Pattern=`^sha256:[0-9a-f]{64}$`
@@ -246,14 +245,15 @@ type Question struct {
 	// +required
 	Number int32 `json:"number"`
 
-	// Prompt is the question's text, with the passage it refers to.
+	// Prompt is the text of the question, with the passage that it refers to.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
 	// +required
 	Prompt string `json:"prompt"`
 
-	// Options maps a letter (A, B, C, ...) to the option's text. Leave it out when there is nothing to choose from.
+	// Options maps letters (A, B, C, ...) to the texts of the options, at least two. Omit it if the question is not
+	// multiple choice.
 	//
 	// +kubebuilder:validation:MinProperties=2
 	// +kubebuilder:validation:MaxProperties=11
@@ -263,50 +263,50 @@ type Question struct {
 	// +optional
 	Options map[string]string `json:"options,omitempty"` // its rules are two because one of both would cost more than one may
 
-	// Answer is the key: exactly one kind of answer.
+	// Answer is the right answer, of exactly one kind.
 	//
 	// +required
 	Answer Answer `json:"answer"`
 
-	// Explanation is the publisher's own; it is never generated. Left out: learners see none.
+	// Explanation is the publisher's own explanation of the answer. examprep never generates one.
 	//
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Explanation string `json:"explanation,omitempty"`
 
-	// Page is where the question stands in the source document, counted from 1.
+	// Page is the page of the question in the source document, counted from 1.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Page int32 `json:"page,omitempty"`
 
-	// HasVisual says that the question refers to a figure or diagram.
+	// HasVisual reports whether the question refers to a figure or diagram.
 	//
 	// +optional
 	HasVisual bool `json:"hasVisual,omitempty"`
 
-	// Topic is what the question is about.
+	// Topic is the topic of the question.
 	//
 	// +kubebuilder:validation:MaxLength=300
 	// +optional
 	Topic string `json:"topic,omitempty"`
 }
 
-// Answer is a question's key: exactly one of choice, choices, number, text, annulled and unmarkable.
+// Answer is the right answer to a question. It has exactly one of choice, choices, number, text, annulled and unmarkable.
 //
 // +structType=atomic
 // +kubebuilder:validation:XValidation:rule="dyn(self).size() == (has(self.tolerance) ? 2 : 1)",message="give exactly one of choice, choices, number, text, annulled and unmarkable"
 // +kubebuilder:validation:XValidation:rule="!has(self.tolerance) || has(self.number)",message="tolerance belongs to number: remove it, or give a number"
 type Answer struct { // a rule counts what is given: a field more, or one with a default, must be counted there
-	// Choice is the letter of the one right option.
+	// Choice is the letter of the right option.
 	//
 	// +kubebuilder:validation:MaxLength=1
 	// +kubebuilder:validation:Pattern=`^[A-Z]$`
 	// +optional
 	Choice string `json:"choice,omitempty"`
 
-	// Choices are the letters of all right options, where several are right together.
+	// Choices are the letters of all right options, if a right answer must name several.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
@@ -321,26 +321,27 @@ type Answer struct { // a rule counts what is given: a field more, or one with a
 	// +optional
 	Number *float64 `json:"number,omitempty"`
 
-	// Tolerance is how far from number an answer may be and still be right; 0 or left out: exact.
+	// Tolerance is the largest difference from number of an answer that is still right. Default 0: only the exact number is
+	// right.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	Tolerance *float64 `json:"tolerance,omitempty"`
 
-	// Text is the right answer in words; letter case and repeated spaces do not count.
+	// Text is the right answer in words; letter case and repeated spaces do not matter.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=300
 	// +optional
 	Text string `json:"text,omitempty"`
 
-	// Annulled marks a question that its examiners withdrew: it counts as right for everyone.
+	// Annulled marks a question that its examiners withdrew. It counts as right for every learner.
 	//
 	// +kubebuilder:validation:Enum=true
 	// +optional
 	Annulled bool `json:"annulled,omitempty"`
 
-	// Unmarkable marks a question that no machine can mark, an essay for example: it counts in neither score nor
+	// Unmarkable marks a question that no machine can mark, for example an essay. It does not count in the score or the
 	// maximum.
 	//
 	// +kubebuilder:validation:Enum=true

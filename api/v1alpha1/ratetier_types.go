@@ -4,16 +4,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RateTierSpec declares a rate limit and whom it is for.
+// RateTierSpec declares a rate limit and the accounts and API keys that have it.
 type RateTierSpec struct {
-	// Requests is the allowance: how many requests a key may make per period.
+	// Requests is the number of requests that a key can make per period.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000
 	// +required
 	Requests int32 `json:"requests"`
 
-	// Period is the time over which the allowance refills, evenly: whole seconds between 1s and 24h. Default 60s.
+	// Period is the time in which an empty bucket gets requests new tokens, at an even rate: whole seconds from 1s to 24h.
+	// Default 60s.
 	//
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
@@ -22,14 +23,15 @@ type RateTierSpec struct {
 	// +optional
 	Period *metav1.Duration `json:"period,omitempty"`
 
-	// Burst is the size of the bucket: how many requests may come at once after a pause. Default: requests.
+	// Burst is the size of the token bucket: the number of requests that a key can make at once after a pause. Default:
+	// requests.
 	//
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
 	Burst *int32 `json:"burst,omitempty"`
 
-	// Accounts names the accounts whose keys have this tier, unless a key has one of its own.
+	// Accounts are the names of accounts whose keys have this tier, unless a key has a tier of its own.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
@@ -39,7 +41,8 @@ type RateTierSpec struct {
 	// +optional
 	Accounts []string `json:"accounts,omitempty"`
 
-	// KeyPrefixes names single keys by their prefix (service_ and 8 hex digits); they win over accounts.
+	// KeyPrefixes are the prefixes (service_ and 8 hex digits) of single keys that have this tier. They take precedence
+	// over accounts.
 	//
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=16
@@ -49,27 +52,29 @@ type RateTierSpec struct {
 	KeyPrefixes []string `json:"keyPrefixes,omitempty"`
 }
 
-// RateTierStatus is what the operator last saw and did.
+// RateTierStatus reports the state of the operator's work.
 type RateTierStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready (the tier is in effect), Accepted (valid, and the name is this resource's); Reconciling and
-	// Stalled only while True.
+	// Conditions are Ready (the tier is in effect) and Accepted (the resource is valid and owns the tier's name).
+	// Reconciling and Stalled are present only while True.
 	//
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	//
 	// +optional
 	Shard string `json:"shard,omitempty"`
@@ -77,12 +82,12 @@ type RateTierStatus struct {
 
 // RateTier raises or lowers the rate limit of accounts or single keys.
 //
-// The tier is known by the resource's name. The tier named default (120 requests per 60s unless declared otherwise)
-// holds for everyone who has no other. A change reaches a busy key within a second.
+// The tier has the name of the resource. Keys without another tier have the tier named default; without a resource of this
+// name it is 120 requests per 60s. A change takes effect for a busy key within a second.
 //
-// Where several tiers name a key, one rule decides: the tier that the key was given itself (examprep keys tier), else the
-// one that names its prefix, else the one that names its account, else default; among several of a kind, the first by
-// name. When a tier is deleted, its keys have what this rule gives them without it.
+// A key has the tier that `examprep keys tier` gave it. Otherwise it has the tier that lists its prefix, then the tier that
+// lists its account, then default. If several tiers list it in the same way, it has the first by name. If a tier is
+// deleted, this rule gives its keys another one.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -91,13 +96,13 @@ type RateTierStatus struct {
 // +kubebuilder:printcolumn:name="Period",type=string,JSONPath=`.spec.period`,description="Time over which the allowance refills"
 // +kubebuilder:printcolumn:name="Burst",type=integer,JSONPath=`.spec.burst`,priority=1,description="Size of the bucket"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the tier is in effect"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the operator says"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type RateTier struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec declares the tier.
+	// Spec is the declared tier.
 	//
 	// +required
 	Spec RateTierSpec `json:"spec"`

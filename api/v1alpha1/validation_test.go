@@ -204,7 +204,7 @@ func testRefusals(t *testing.T, valid string, refusals []refusal) {
 	}
 }
 
-// set puts a value at a dotted path, or removes what is there.
+// set puts a value at a dotted path, or removes the value at the path.
 func set(t *testing.T, root map[string]any, path, text string) {
 	t.Helper()
 	var value any

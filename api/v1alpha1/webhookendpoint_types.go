@@ -4,15 +4,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EventKind names what an endpoint is told of.
+// EventKind is a kind of event that is delivered to endpoints.
 //
 // +kubebuilder:validation:Enum=mock_attempt.submitted;mock_attempt.scored;exam.content_updated
 type EventKind string
 
 // WebhookEndpointSpec declares an HTTPS receiver of events.
 type WebhookEndpointSpec struct {
-	// URL is the receiver's address, https only. Addresses in private and link-local ranges are refused when they are
-	// dialled, unless an administrator allowed the range (--webhook-allow-cidr).
+	// URL is the receiver's address, https only. Deliveries to private and link-local addresses fail unless an
+	// administrator allows the range (--webhook-allow-cidr).
 	//
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="isURL(self) && url(self).getScheme() == 'https' && url(self).getHostname() != ''",message="url must be an https:// address with a host name"
@@ -30,15 +30,15 @@ type WebhookEndpointSpec struct {
 	// +required
 	Events []EventKind `json:"events"`
 
-	// Description is free text for people.
+	// Description is any text; it has no effect.
 	//
 	// +kubebuilder:validation:MaxLength=500
 	// +optional
 	Description string `json:"description,omitempty"`
 
-	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
-	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`). Where whoever runs
-	// the platform restricts it, it must be one of those that the namespace's annotation examprep.dev/webhook-accounts lists.
+	// Account is the account whose mock-exam attempts are delivered; if empty, all accounts. The operator creates it if it
+	// does not exist, so the endpoint can precede the first key (`examprep keys create --account`). If the operator runs
+	// with --restrict-webhook-accounts, the namespace's annotation examprep.dev/webhook-accounts must list the account.
 	//
 	// +kubebuilder:validation:MaxLength=200
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\p{Cc}]*$')",message="account must not hold control characters, such as a line end or a tab"
@@ -46,17 +46,18 @@ type WebhookEndpointSpec struct {
 	// +optional
 	Account string `json:"account,omitempty"`
 
-	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
-	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
-	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
-	// one for 24 hours. To rotate a generated one, give the resource the annotation rotate.examprep.dev/requestedAt with a
-	// value that it did not have before, such as the time; to rotate one of your own, change the Secret: it is looked at
-	// every minute.
+	// SigningSecretRef names the Secret of this namespace and the key in it with the signing secret: at least 24
+	// characters, not counting a line end after them. Without it, the operator generates a signing secret in the Secret
+	// <name>-signing-secret, key "secret", which the resource owns.
+	//
+	// To rotate a generated signing secret, set the annotation rotate.examprep.dev/requestedAt to a new value, such as the
+	// time. To rotate one of your own, change the Secret; the operator reads it every minute. After a change, deliveries
+	// are signed with both secrets for 24 hours.
 	//
 	// +optional
 	SigningSecretRef *SecretKeyRef `json:"signingSecretRef,omitempty"`
 
-	// Suspend stops deliveries: events that happen meanwhile are not delivered later.
+	// Suspend stops deliveries. Events during this time are not delivered later.
 	//
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
@@ -82,15 +83,17 @@ type SecretKeyRef struct {
 	Key string `json:"key,omitempty"`
 }
 
-// WebhookEndpointStatus is what the operator last saw and did.
+// WebhookEndpointStatus reports the registered endpoint and its deliveries.
 type WebhookEndpointStatus struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	//
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Conditions: Ready (the endpoint is registered as declared), Accepted (valid), ResolvedRefs (account and secret
-	// found), Delivering (deliveries succeed); Reconciling and Stalled only while True.
+	// Conditions are Ready (the endpoint is registered as declared), Accepted (the resource is valid), ResolvedRefs
+	// (account and Secret were found) and Delivering (deliveries succeed). Reconciling and Stalled are present only while
+	// True.
 	//
 	// +listType=map
 	// +listMapKey=type
@@ -102,55 +105,57 @@ type WebhookEndpointStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// URL is the address that deliveries go to.
+	// URL is the address that deliveries are sent to.
 	//
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// SigningSecret names the Secret that holds the signing secret in use.
+	// SigningSecret is the name of the Secret with the current signing secret.
 	//
 	// +optional
 	SigningSecret string `json:"signingSecret,omitempty"`
 
-	// FailingSince is when deliveries began to fail without a success since; absent while they succeed.
+	// FailingSince is the time since which all deliveries fail; absent while deliveries succeed.
 	//
 	// +optional
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
 
-	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; absent while
-	// deliveries succeed, and once it is disabled. A Warning event tells of it when half of the time is over.
+	// DisablesAt is the time after which another failure disables the endpoint, unless a delivery succeeds before. It is
+	// absent while deliveries succeed and after the endpoint is disabled. The operator records a Warning event when half of
+	// the time is over.
 	//
 	// +optional
 	DisablesAt *metav1.Time `json:"disablesAt,omitempty"`
 
-	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
+	// LastStatus is the HTTP status of the last delivery attempt; absent before the first, and if no response came.
 	//
 	// +optional
 	LastStatus int32 `json:"lastStatus,omitempty"`
 
-	// Backlog is how many deliveries are pending, once the oldest has been for a minute, counted up to 100,000. Like all
-	// of the delivery health it is brought up to date at a slow interval.
+	// Backlog is the number of pending deliveries, counted up to 100,000, if the oldest has been pending for a minute; 0
+	// otherwise. Like all delivery health, it is updated at a slow interval.
 	//
 	// +optional
 	Backlog int64 `json:"backlog,omitempty"`
 
-	// OldestUndelivered is when the oldest pending delivery was caused; absent without a backlog.
+	// OldestUndelivered is the time of the event of the oldest pending delivery; absent without a backlog.
 	//
 	// +optional
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`
 
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	//
 	// +optional
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 
 	// LastHandledRotateAt is the last value of the annotation rotate.examprep.dev/requestedAt for which a new signing
-	// secret is in effect.
+	// secret is in use.
 	//
 	// +optional
 	LastHandledRotateAt string `json:"lastHandledRotateAt,omitempty"`
 
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	//
 	// +optional
 	Shard string `json:"shard,omitempty"`
@@ -158,26 +163,27 @@ type WebhookEndpointStatus struct {
 
 // WebhookEndpoint registers an HTTPS receiver of signed events.
 //
-// Each delivery carries the header Service-Signature (t=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<body>">) and a body
-// {event, created, data, id}. A receiver answers 2xx within 10 seconds; anything else is tried again, up to 5 times.
+// Each delivery has the header Service-Signature: t=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<body>">. Its body is
+// {event, created, data, id}. The receiver must return 2xx within 10 seconds. Otherwise the delivery is retried, up
+// to 5 times.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=whe,categories=examprep
-// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`,description="Where deliveries go"
+// +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`,description="Address of the receiver"
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="Whether the endpoint is registered as declared"
 // +kubebuilder:printcolumn:name="Delivering",type=string,JSONPath=`.status.conditions[?(@.type=="Delivering")].status`,description="Whether deliveries succeed"
 // +kubebuilder:printcolumn:name="Backlog",type=integer,JSONPath=`.status.backlog`,description="Pending deliveries"
-// +kubebuilder:printcolumn:name="Oldest",type=date,JSONPath=`.status.oldestUndelivered`,priority=1,description="Since when the oldest pending delivery waits"
-// +kubebuilder:printcolumn:name="Failing since",type=date,JSONPath=`.status.failingSince`,priority=1,description="Since when deliveries fail"
-// +kubebuilder:printcolumn:name="Disables at",type=string,JSONPath=`.status.disablesAt`,priority=1,description="From when on another failure disables the endpoint"
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="What the operator says"
+// +kubebuilder:printcolumn:name="Oldest",type=date,JSONPath=`.status.oldestUndelivered`,priority=1,description="Time of the event of the oldest pending delivery"
+// +kubebuilder:printcolumn:name="Failing since",type=date,JSONPath=`.status.failingSince`,priority=1,description="Time since which all deliveries fail"
+// +kubebuilder:printcolumn:name="Disables at",type=string,JSONPath=`.status.disablesAt`,priority=1,description="Time after which another failure disables the endpoint"
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,description="Message of the condition Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type WebhookEndpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Spec declares the receiver.
+	// Spec is the declared receiver.
 	//
 	// +required
 	Spec WebhookEndpointSpec `json:"spec"`

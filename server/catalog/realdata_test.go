@@ -3,7 +3,6 @@ package catalog_test
 import (
 	"testing"
 
-	"examprep.dev/server/catalog"
 	"examprep.dev/server/catalog/catalogtest"
 	"examprep.dev/server/catalog/read"
 	"examprep.dev/server/postgres"

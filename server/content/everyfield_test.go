@@ -43,12 +43,31 @@ func leaves(t *testing.T) []string {
 	})
 }
 
-// change gives the first value at a path another one, and reports false if there is none.
-func change(value any, path []string) (changed any, ok bool) {
+// otherValues are valid values of fields that do not take any text or number.
+func otherValues() map[string]any {
+	digest := "sha256:" + strings.Repeat("a", 64)
+	return map[string]any{
+		"spec.countryCode":                     "FR",
+		"spec.papers.provenance.sourceDigest":  digest,
+		"spec.papers.questions.answer.choice":  "A",
+		"spec.papers.questions.answer.choices": []any{"A", "B"},
+		"spec.papers.questions.number":         777,
+		"spec.papers.questions.options":        map[string]any{"A": "changed", "B": "b", "C": "c", "D": "d"},
+		"spec.papers.questions.section":        77,
+		"spec.papers.verification.at":          "2026-01-16",
+		"spec.papers.verification.digest":      digest,
+	}
+}
+
+// change gives the first value at a path another one: the given one, or one that differs a little. It reports false if there is none.
+func change(value any, path []string, other any) (changed any, ok bool) {
+	if len(path) == 0 && other != nil {
+		return other, true
+	}
 	switch v := value.(type) {
 	case []any:
 		for i := range v {
-			if changed, ok := change(v[i], path); ok {
+			if changed, ok := change(v[i], path, other); ok {
 				v[i] = changed
 				return v, true
 			}
@@ -63,7 +82,7 @@ func change(value any, path []string) (changed any, ok bool) {
 		if !there {
 			return v, false
 		}
-		v[path[0]], ok = change(below, path[1:])
+		v[path[0]], ok = change(below, path[1:], other)
 		return v, ok
 	case string:
 		return v + "x", len(path) == 0
@@ -83,7 +102,7 @@ func specWith(t *testing.T, sample *v1alpha1.ExamContent, field string) v1alpha1
 	check.NoError(t, err)
 	object := make(map[string]any)
 	check.NoError(t, json.Unmarshal(text, &object))
-	if _, ok := change(object, strings.Split(field, ".")); !ok {
+	if _, ok := change(object, strings.Split(field, "."), otherValues()[field]); !ok {
 		t.Fatalf("%s has no value in %s", field, samplesFolder)
 	}
 	text, err = json.Marshal(object)
@@ -105,7 +124,9 @@ func TestEveryFieldOfAnExamIsContent(t *testing.T) {
 		check.NoError(t, err)
 		return assembled.Exam
 	}
-	published, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "c", Namespace: "n", Name: "e"}, exam(sample), catalog.Options{})
+	valid, err := catalog.Validate(exam(sample))
+	check.NoError(t, err)
+	published, err := publisher.Publish(t.Context(), catalog.Claim{Cluster: "c", Namespace: "n", Name: "e"}, valid, catalog.Options{})
 	check.NoError(t, err)
 	exceptions := withoutContent()
 	for _, field := range leaves(t) {
@@ -120,7 +141,11 @@ func TestEveryFieldOfAnExamIsContent(t *testing.T) {
 		}
 		changed := sample.DeepCopy()
 		changed.Spec = specWith(t, sample, field)
-		next := exam(changed)
+		next, err := catalog.Validate(exam(changed))
+		if err != nil {
+			t.Errorf("%s: otherValues needs a valid value: %v", field, err)
+			continue
+		}
 		identity, err := catalog.Identify(next)
 		check.NoError(t, err)
 		if identity.Digest == published.Digest {

@@ -120,10 +120,10 @@ func assembleAll(ctx context.Context, b *Files) ([]catalog.ValidExam, error) {
 	return exams, nil
 }
 
-func countQuestions(exams []catalog.Exam) (count int64) {
-	for i := range exams {
-		for j := range exams[i].Papers {
-			count += int64(len(exams[i].Papers[j].Questions))
+func countQuestions(exams []catalog.ValidExam) (count int64) {
+	for _, exam := range exams {
+		for _, paper := range exam.Exam().Papers {
+			count += int64(len(paper.Questions))
 		}
 	}
 	return count

@@ -8,11 +8,12 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"examprep.dev/server/catalog"
+	"examprep.dev/server/content/schema"
 )
 
 // CheckResource returns the problems that the API server would report about an ExamContent that is not in a file yet, by their paths.
 func CheckResource(ctx context.Context, resource any) ([]catalog.Problem, error) {
-	schema, err := contentSchema()
+	kind, err := schema.ExamContent()
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +26,8 @@ func CheckResource(ctx context.Context, resource any) ([]catalog.Problem, error)
 		return nil, fmt.Errorf("check a resource: %w", err)
 	}
 	var problems []catalog.Problem
-	for _, found := range schema.check(ctx, object) {
-		problems = append(problems, catalog.Problem{Field: found.Field, Detail: describe(found)})
+	for _, found := range kind.Check(ctx, object) {
+		problems = append(problems, catalog.Problem{Field: found.Field, Detail: schema.Describe(found)})
 	}
 	return problems, nil
 }

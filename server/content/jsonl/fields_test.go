@@ -47,6 +47,6 @@ func TestTheTableHasTheFieldsThatAreRead(t *testing.T) {
 		read := names(reflect.TypeOf(test.value), "")
 		slices.Sort(listed)
 		slices.Sort(read)
-		check.Slices(t, listed, read, "fields of a "+test.record.Name)
+		check.Slices(t, listed, read, "fields of a %s", test.record.Name)
 	}
 }

@@ -5,21 +5,22 @@ package v1alpha1
 // AnswerApplyConfiguration represents a declarative configuration of the Answer type for use
 // with apply.
 //
-// Answer is a question's key: exactly one of choice, choices, number, text, annulled and unmarkable.
+// Answer is the right answer to a question. It has exactly one of choice, choices, number, text, annulled and unmarkable.
 type AnswerApplyConfiguration struct {
-	// Choice is the letter of the one right option.
+	// Choice is the letter of the right option.
 	Choice *string `json:"choice,omitempty"`
-	// Choices are the letters of all right options, where several are right together.
+	// Choices are the letters of all right options, if a right answer must name several.
 	Choices []string `json:"choices,omitempty"`
 	// Number is the right numeric answer.
 	Number *float64 `json:"number,omitempty"`
-	// Tolerance is how far from number an answer may be and still be right; 0 or left out: exact.
+	// Tolerance is the largest difference from number of an answer that is still right. Default 0: only the exact number is
+	// right.
 	Tolerance *float64 `json:"tolerance,omitempty"`
-	// Text is the right answer in words; letter case and repeated spaces do not count.
+	// Text is the right answer in words; letter case and repeated spaces do not matter.
 	Text *string `json:"text,omitempty"`
-	// Annulled marks a question that its examiners withdrew: it counts as right for everyone.
+	// Annulled marks a question that its examiners withdrew. It counts as right for every learner.
 	Annulled *bool `json:"annulled,omitempty"`
-	// Unmarkable marks a question that no machine can mark, an essay for example: it counts in neither score nor
+	// Unmarkable marks a question that no machine can mark, for example an essay. It does not count in the score or the
 	// maximum.
 	Unmarkable *bool `json:"unmarkable,omitempty"`
 }

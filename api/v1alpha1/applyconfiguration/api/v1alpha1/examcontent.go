@@ -16,13 +16,13 @@ import (
 //
 // ExamContent publishes one exam and its real past papers to the exam-preparation API.
 //
-// The operator validates the declaration, reads the chunks of questions it refers to, and publishes all of it at once as
-// an immutable revision: readers see the old revision or the new one, never a mixture. While anything is wrong the last
-// good revision stays served, and the conditions name the field at fault.
+// The operator validates the resource, reads its chunks of questions, and publishes both together as an immutable revision.
+// Clients get the old revision or the new one, never a mixture. If anything is wrong, the last good revision is still
+// served, and a condition names the field.
 type ExamContentApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// Spec declares the exam.
+	// Spec is the declared exam and options for the operator.
 	Spec *ExamContentSpecApplyConfiguration `json:"spec,omitempty"`
 	// Status is written by the operator.
 	Status *ExamContentStatusApplyConfiguration `json:"status,omitempty"`

@@ -13,51 +13,52 @@ import (
 //
 // ExamContentSpec declares one exam: its official specification, its links, its study path and its real past papers.
 type ExamContentSpecApplyConfiguration struct {
-	// ExamKey names the exam in the HTTP API's paths (/v1/exam-prep/{exam_key}/...). Lower-case letters, digits and
-	// hyphens. It never changes: another key is another exam. One resource owns a key; a second one that declares it
-	// gets Accepted=False, reason ExamKeyConflict, and changes nothing.
+	// ExamKey names the exam in the HTTP API's paths (/v1/exam-prep/{exam_key}/...). It has lower-case letters, digits and
+	// hyphens, and cannot be changed. One resource owns a key; a second resource with the same key gets Accepted=False,
+	// reason ExamKeyConflict, and changes nothing.
 	ExamKey *string `json:"examKey,omitempty"`
-	// Name is the exam's full name, as people read it.
+	// Name is the exam's full name.
 	Name *string `json:"name,omitempty"`
-	// Category groups exams of a kind, for example "bar admission".
+	// Category is the kind of exam, for example "bar admission".
 	Category *string `json:"category,omitempty"`
 	// Country is the full English name of the country where the exam is held.
 	Country *string `json:"country,omitempty"`
 	// CountryCode is the country's ISO 3166-1 alpha-2 code, in capitals.
 	CountryCode *string `json:"countryCode,omitempty"`
-	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). An attempt at a paper without a duration of its own has this
-	// one; with neither, the attempt has no time limit.
+	// DurationMinutes is the time limit of the whole exam in minutes, at most 10080 (a week). It applies to attempts at
+	// papers without durationMinutes; with neither, an attempt has no time limit.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
 	// Sections are the parts of the exam's official specification, in order.
 	Sections []SectionApplyConfiguration `json:"sections,omitempty"`
-	// Scoring is the official scoring rubric: an object whose shape varies by exam and is served as it is. These keys
-	// have a meaning here: method, marks {correct, incorrect, unanswered}, partial_credit, max_score, pass_mark,
-	// scale {min, max, step}, conversion [{raw, scaled}], bands [{label, min, max, descriptor}], source_url.
+	// Scoring is the official scoring rubric, an object of any shape that the API serves unchanged. Scoring uses these
+	// keys: method, marks {correct, incorrect, unanswered}, partial_credit, max_score, pass_mark, scale {min, max, step},
+	// conversion [{raw, scaled}], bands [{label, min, max, descriptor}], source_url.
 	Scoring *v1.JSON `json:"scoring,omitempty"`
 	// Resources are verified links about the exam.
 	Resources *ResourcesApplyConfiguration `json:"resources,omitempty"`
-	// StudyPath is the suggested way to the exam, week by week.
+	// StudyPath is the suggested preparation for the exam, week by week.
 	StudyPath *StudyPathApplyConfiguration `json:"studyPath,omitempty"`
-	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID: their
-	// order here has no effect.
+	// Papers are the exam's real past papers. The API lists them by year, newest first, and within a year by paperID. Their
+	// order in this list has no effect.
 	Papers []PaperApplyConfiguration `json:"papers,omitempty"`
-	// Suspend stops the operator from publishing changes; what is published stays served. Deletion is still handled.
+	// Suspend stops the operator from publishing changes; the published revision is still served. The operator still
+	// handles the deletion of this resource.
 	Suspend *bool `json:"suspend,omitempty"`
-	// DeletionPolicy says what becomes of the published exam when this resource is deleted: Retain (the default) keeps
-	// it served and gives up the claim to the key; Delete withdraws it.
+	// DeletionPolicy selects what happens to the published exam when this resource is deleted. Retain (the default) keeps
+	// the exam served and releases its key; Delete withdraws the exam.
 	DeletionPolicy *apiv1alpha1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// ResyncInterval is how often what is published is compared with what is declared, although nothing changed: a
-	// change that somebody made in the database is noticed and repaired within it. Default 10m, at least 30s.
+	// ResyncInterval is the time between two comparisons of the published content with this resource, even if the resource
+	// did not change. The operator finds and repairs changes in the database within this time. Default 10m, at least 30s.
 	ResyncInterval *metav1.Duration `json:"resyncInterval,omitempty"`
 	// Adopt lets this resource take an exam key that another resource owns. It acts once for each change of spec
 	// (status.adoptedGeneration). Set it to move an exam to another namespace or cluster, and remove it afterwards. If
 	// adoption is restricted (the default) and a resource of another namespace or cluster still owns the key, the
 	// annotation examprep.dev/adopts of this namespace must list the key.
 	Adopt *bool `json:"adopt,omitempty"`
-	// Revision pins an earlier published revision (status.revision counts them) and so rolls back to it, whatever the
-	// rest of the spec declares. Remove it to publish the spec again. It must be among the last revisionHistoryLimit.
+	// Revision rolls back to an earlier published revision, by its number in status.revision, and ignores the content in
+	// the rest of the spec. Remove it to publish the spec again. The revision must be among the last revisionHistoryLimit.
 	Revision *int64 `json:"revision,omitempty"`
-	// RevisionHistoryLimit is how many earlier revisions are kept for rolling back. Default 10.
+	// RevisionHistoryLimit is the number of earlier revisions that are kept for a roll-back. Default 10, at most 100.
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 }
 

@@ -10,36 +10,39 @@ import (
 // ExamContentStatusApplyConfiguration represents a declarative configuration of the ExamContentStatus type for use
 // with apply.
 //
-// ExamContentStatus is what the operator last saw and did.
+// ExamContentStatus reports the published content and the state of the operator's work.
 type ExamContentStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready (what is declared is what is served), Accepted (valid, and the key is this resource's),
-	// ResolvedRefs (all chunks found and as their digests say), Published (the revision is out); Reconciling and
-	// Stalled only while True.
+	// Conditions are Ready (the declared content is served), Accepted (the resource is valid and owns its exam key),
+	// ResolvedRefs (all chunks exist and match their digests) and Published (the declared content is published).
+	// Reconciling and Stalled are present only while True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// Revision is the published revision's number; it rises with each publication, also by more than one.
+	// Revision is the number of the published revision. It increases with each publication, sometimes by more than one.
 	Revision *int64 `json:"revision,omitempty"`
-	// PublishedDigest is the digest of the published revision as a whole.
+	// PublishedDigest is the digest of the whole published revision.
 	PublishedDigest *string `json:"publishedDigest,omitempty"`
-	// SourceDigest tells what the published revision was read from: this resource's spec, the versions of its ConfigMaps, and
-	// whose verification seals count. While it stays the same, the operator compares what is published with the database and
-	// does not read the questions again. It is empty where a change to a ConfigMap could go unseen, and with spec.revision.
+	// SourceDigest is a digest of the sources of the published revision: this resource's spec, the versions of its
+	// ConfigMaps and the trusted verifiers. While it stays the same, the operator compares the published content with the
+	// database, and usually does not read the questions again. It is empty with spec.revision, and if the operator cannot
+	// notice each change to a ConfigMap.
 	SourceDigest *string `json:"sourceDigest,omitempty"`
 	// AdoptedGeneration is the last metadata.generation with spec.adopt in which this resource owned its exam key. In this
 	// generation spec.adopt does not move the key again.
 	AdoptedGeneration *int64 `json:"adoptedGeneration,omitempty"`
-	// PublishedAt is when the published revision came out.
+	// PublishedAt is the time of the last publication.
 	PublishedAt *metav1.Time `json:"publishedAt,omitempty"`
 	// PaperCount is the number of published papers.
 	PaperCount *int32 `json:"paperCount,omitempty"`
-	// QuestionCount is the number of published questions, over all papers.
+	// QuestionCount is the number of published questions in all papers.
 	QuestionCount *int32 `json:"questionCount,omitempty"`
 	// Papers are the published papers.
 	Papers []PublishedPaperApplyConfiguration `json:"papers,omitempty"`
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	Shard *string `json:"shard,omitempty"`
 }
 

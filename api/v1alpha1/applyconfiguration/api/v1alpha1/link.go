@@ -7,9 +7,9 @@ package v1alpha1
 //
 // Link is a titled address.
 type LinkApplyConfiguration struct {
-	// Title is the text to show.
+	// Title is the text of the link.
 	Title *string `json:"title,omitempty"`
-	// URL is the address, http or https.
+	// URL is the address, with http or https.
 	URL *string `json:"url,omitempty"`
 }
 

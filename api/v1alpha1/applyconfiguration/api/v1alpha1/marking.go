@@ -5,14 +5,13 @@ package v1alpha1
 // MarkingApplyConfiguration represents a declarative configuration of the Marking type for use
 // with apply.
 //
-// Marking is what one answer earns, in marks.
+// Marking has the marks for one answer.
 type MarkingApplyConfiguration struct {
-	// Correct is what a right answer earns, in marks: more than 0, at most 1000, at most 6 decimals.
+	// Correct is the marks for a right answer: more than 0, at most 1000, with at most 6 decimals.
 	Correct *float64 `json:"correct,omitempty"`
-	// Incorrect is what a wrong answer earns, in marks: 0 (the default), or less where the exam has negative marking, for
-	// example -0.25.
+	// Incorrect is the marks for a wrong answer. Default 0; negative if the exam has negative marking, for example -0.25.
 	Incorrect *float64 `json:"incorrect,omitempty"`
-	// Unanswered is what no answer earns, in marks: 0 (the default), and never more than a right answer.
+	// Unanswered is the marks for an unanswered question. Default 0; never more than for a right answer.
 	Unanswered *float64 `json:"unanswered,omitempty"`
 }
 

@@ -7,31 +7,31 @@ package v1alpha1
 //
 // Paper is one real past paper with its answer key.
 type PaperApplyConfiguration struct {
-	// PaperID names the paper in the HTTP API: 6 to 160 characters, unique within the exam.
+	// PaperID identifies the paper in the HTTP API: 6 to 160 characters, unique within the exam.
 	PaperID *string `json:"paperID,omitempty"`
-	// Title is the paper's name, as people read it.
+	// Title is the paper's full name.
 	Title *string `json:"title,omitempty"`
-	// Subject is what the paper is about, where the exam has several subjects.
+	// Subject is the paper's subject, if the exam has several.
 	Subject *string `json:"subject,omitempty"`
-	// Year is when the paper was sat; the catalogue groups papers by it.
+	// Year is the year in which the paper was used in an exam. The API groups papers by year.
 	Year *int32 `json:"year,omitempty"`
-	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week); without one the exam's holds.
+	// DurationMinutes is the paper's time limit in minutes, at most 10080 (a week). Default: the exam's durationMinutes.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
 	// Language is the BCP 47 tag of the paper's language, for example es or pt-BR.
 	Language *string `json:"language,omitempty"`
-	// Marking is what an answer to this paper earns; without it the exam's scoring.marks holds, else 1 for a right
-	// answer and 0 otherwise.
+	// Marking has the marks for an answer to a question of this paper. Default: the exam's scoring.marks; without them, 1
+	// for a right answer and 0 otherwise.
 	Marking *MarkingApplyConfiguration `json:"marking,omitempty"`
-	// Provenance tells where the paper comes from. It is required: only real past questions are ever served.
+	// Provenance is the source of the paper. It is required, because only real past questions are served.
 	Provenance *ProvenanceApplyConfiguration `json:"provenance,omitempty"`
-	// Verification is a reviewer's seal. In production a paper without one that matches is not published; `examprep
-	// content digest` prints and writes it.
+	// Verification is a reviewer's seal. In production a paper is published only with a seal that matches its content.
+	// `examprep content digest` prints the digest for it and writes it.
 	Verification *VerificationApplyConfiguration `json:"verification,omitempty"`
-	// Questions are the paper's questions, in paper order; section and number together are unique. For more than 250
-	// questions, or an object near etcd's limit of 1.5 MB, use questionsFrom.
+	// Questions are the paper's questions, in the order of the paper, at most 250. Section and number together are unique.
+	// For more questions, or an object near etcd's limit of 1.5 MB, use questionsFrom.
 	Questions []QuestionApplyConfiguration `json:"questions,omitempty"`
-	// QuestionsFrom are chunks of questions in ConfigMaps of this namespace, in order; together they are the paper. A
-	// paper is published only when every chunk is there and as its digest says.
+	// QuestionsFrom refers to chunks of the paper's questions, in order, in ConfigMaps of this namespace; at most 64. A
+	// paper is published only if all chunks exist and match their digests.
 	QuestionsFrom []QuestionSourceApplyConfiguration `json:"questionsFrom,omitempty"`
 }
 

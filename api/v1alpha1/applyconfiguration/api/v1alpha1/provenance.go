@@ -5,15 +5,15 @@ package v1alpha1
 // ProvenanceApplyConfiguration represents a declarative configuration of the Provenance type for use
 // with apply.
 //
-// Provenance tells where a paper comes from.
+// Provenance is the source of a paper.
 type ProvenanceApplyConfiguration struct {
-	// Publisher is the body that set or published the paper.
+	// Publisher is the organisation that set or published the paper.
 	Publisher *string `json:"publisher,omitempty"`
-	// SourceURL is where the paper can be found.
+	// SourceURL is the address of the paper, with http or https.
 	SourceURL *string `json:"sourceURL,omitempty"`
-	// SourceDigest is the SHA-256 of the document at sourceURL when it was taken over, as sha256:<64 hex digits>.
+	// SourceDigest is the SHA-256 of the document at sourceURL when it was copied, as sha256:<64 hex digits>.
 	SourceDigest *string `json:"sourceDigest,omitempty"`
-	// License is what permits serving the paper: an SPDX identifier or a sentence.
+	// License is the licence or permission to serve the paper: an SPDX identifier or a sentence.
 	License *string `json:"license,omitempty"`
 }
 

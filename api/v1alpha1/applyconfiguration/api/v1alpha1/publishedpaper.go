@@ -9,11 +9,11 @@ package v1alpha1
 type PublishedPaperApplyConfiguration struct {
 	// PaperID is the paper's identifier in the HTTP API.
 	PaperID *string `json:"paperID,omitempty"`
-	// Digest identifies the immutable revision of the paper that is served.
+	// Digest identifies the served revision of the paper, which is immutable.
 	Digest *string `json:"digest,omitempty"`
-	// QuestionCount is the paper's number of questions.
+	// QuestionCount is the number of questions in the paper.
 	QuestionCount *int32 `json:"questionCount,omitempty"`
-	// Sealed says whether the paper carries a verification seal that matches.
+	// Sealed reports whether the paper has a verification seal that matches its content.
 	Sealed *bool `json:"sealed,omitempty"`
 }
 

@@ -13,19 +13,20 @@ type QuestionApplyConfiguration struct {
 	SectionName *string `json:"sectionName,omitempty"`
 	// Number is the question's number, unique within its section.
 	Number *int32 `json:"number,omitempty"`
-	// Prompt is the question's text, with the passage it refers to.
+	// Prompt is the text of the question, with the passage that it refers to.
 	Prompt *string `json:"prompt,omitempty"`
-	// Options maps a letter (A, B, C, ...) to the option's text. Leave it out when there is nothing to choose from.
+	// Options maps letters (A, B, C, ...) to the texts of the options, at least two. Omit it if the question is not
+	// multiple choice.
 	Options map[string]string `json:"options,omitempty"`
-	// Answer is the key: exactly one kind of answer.
+	// Answer is the right answer, of exactly one kind.
 	Answer *AnswerApplyConfiguration `json:"answer,omitempty"`
-	// Explanation is the publisher's own; it is never generated. Left out: learners see none.
+	// Explanation is the publisher's own explanation of the answer. examprep never generates one.
 	Explanation *string `json:"explanation,omitempty"`
-	// Page is where the question stands in the source document, counted from 1.
+	// Page is the page of the question in the source document, counted from 1.
 	Page *int32 `json:"page,omitempty"`
-	// HasVisual says that the question refers to a figure or diagram.
+	// HasVisual reports whether the question refers to a figure or diagram.
 	HasVisual *bool `json:"hasVisual,omitempty"`
-	// Topic is what the question is about.
+	// Topic is the topic of the question.
 	Topic *string `json:"topic,omitempty"`
 }
 

@@ -5,14 +5,14 @@ package v1alpha1
 // QuestionSourceApplyConfiguration represents a declarative configuration of the QuestionSource type for use
 // with apply.
 //
-// QuestionSource is one chunk of a paper's questions.
+// QuestionSource refers to one chunk of a paper's questions.
 type QuestionSourceApplyConfiguration struct {
-	// ConfigMapKeyRef names the ConfigMap and the key in it that hold the chunk: a JSON array, a YAML list or JSON Lines
-	// of questions, under data, or under binaryData, where it may be compressed with gzip. Label the ConfigMap
-	// examprep.dev/content: "true": only then are its changes noticed at once.
+	// ConfigMapKeyRef names the ConfigMap and key with the chunk: a JSON array, a YAML list or JSON Lines of questions. The
+	// key is in data or binaryData; a chunk in binaryData can be compressed with gzip. Give the ConfigMap the label
+	// examprep.dev/content: "true"; without it the operator notices changes only at the next resync.
 	ConfigMapKeyRef *ConfigMapKeyRefApplyConfiguration `json:"configMapKeyRef,omitempty"`
-	// Digest is the SHA-256 of the chunk's raw bytes (compressed, if it is), as sha256:<64 hex digits>. With it a
-	// half-synchronised change, one chunk new and one old, is never published.
+	// Digest is the SHA-256 of the chunk's bytes, before decompression, as sha256:<64 hex digits>. It prevents the
+	// publication of a half-applied change, with one new chunk and one old one.
 	Digest *string `json:"digest,omitempty"`
 }
 

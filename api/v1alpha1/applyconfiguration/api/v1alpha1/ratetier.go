@@ -16,16 +16,16 @@ import (
 //
 // RateTier raises or lowers the rate limit of accounts or single keys.
 //
-// The tier is known by the resource's name. The tier named default (120 requests per 60s unless declared otherwise)
-// holds for everyone who has no other. A change reaches a busy key within a second.
+// The tier has the name of the resource. Keys without another tier have the tier named default; without a resource of this
+// name it is 120 requests per 60s. A change takes effect for a busy key within a second.
 //
-// Where several tiers name a key, one rule decides: the tier that the key was given itself (examprep keys tier), else the
-// one that names its prefix, else the one that names its account, else default; among several of a kind, the first by
-// name. When a tier is deleted, its keys have what this rule gives them without it.
+// A key has the tier that `examprep keys tier` gave it. Otherwise it has the tier that lists its prefix, then the tier that
+// lists its account, then default. If several tiers list it in the same way, it has the first by name. If a tier is
+// deleted, this rule gives its keys another one.
 type RateTierApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// Spec declares the tier.
+	// Spec is the declared tier.
 	Spec *RateTierSpecApplyConfiguration `json:"spec,omitempty"`
 	// Status is written by the operator.
 	Status *RateTierStatusApplyConfiguration `json:"status,omitempty"`

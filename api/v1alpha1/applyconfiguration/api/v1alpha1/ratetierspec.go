@@ -9,17 +9,20 @@ import (
 // RateTierSpecApplyConfiguration represents a declarative configuration of the RateTierSpec type for use
 // with apply.
 //
-// RateTierSpec declares a rate limit and whom it is for.
+// RateTierSpec declares a rate limit and the accounts and API keys that have it.
 type RateTierSpecApplyConfiguration struct {
-	// Requests is the allowance: how many requests a key may make per period.
+	// Requests is the number of requests that a key can make per period.
 	Requests *int32 `json:"requests,omitempty"`
-	// Period is the time over which the allowance refills, evenly: whole seconds between 1s and 24h. Default 60s.
+	// Period is the time in which an empty bucket gets requests new tokens, at an even rate: whole seconds from 1s to 24h.
+	// Default 60s.
 	Period *v1.Duration `json:"period,omitempty"`
-	// Burst is the size of the bucket: how many requests may come at once after a pause. Default: requests.
+	// Burst is the size of the token bucket: the number of requests that a key can make at once after a pause. Default:
+	// requests.
 	Burst *int32 `json:"burst,omitempty"`
-	// Accounts names the accounts whose keys have this tier, unless a key has one of its own.
+	// Accounts are the names of accounts whose keys have this tier, unless a key has a tier of its own.
 	Accounts []string `json:"accounts,omitempty"`
-	// KeyPrefixes names single keys by their prefix (service_ and 8 hex digits); they win over accounts.
+	// KeyPrefixes are the prefixes (service_ and 8 hex digits) of single keys that have this tier. They take precedence
+	// over accounts.
 	KeyPrefixes []string `json:"keyPrefixes,omitempty"`
 }
 

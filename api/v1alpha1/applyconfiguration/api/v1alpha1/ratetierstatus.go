@@ -9,16 +9,18 @@ import (
 // RateTierStatusApplyConfiguration represents a declarative configuration of the RateTierStatus type for use
 // with apply.
 //
-// RateTierStatus is what the operator last saw and did.
+// RateTierStatus reports the state of the operator's work.
 type RateTierStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready (the tier is in effect), Accepted (valid, and the name is this resource's); Reconciling and
-	// Stalled only while True.
+	// Conditions are Ready (the tier is in effect) and Accepted (the resource is valid and owns the tier's name).
+	// Reconciling and Stalled are present only while True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	Shard *string `json:"shard,omitempty"`
 }
 

@@ -7,9 +7,9 @@ package v1alpha1
 //
 // Resources are verified links about an exam.
 type ResourcesApplyConfiguration struct {
-	// OfficialSites are sites of the bodies that hold the exam.
+	// OfficialSites are websites of the exam's organisers.
 	OfficialSites []LinkApplyConfiguration `json:"officialSites,omitempty"`
-	// PastQuestionsSources are places where past papers are published.
+	// PastQuestionsSources are pages where past papers are published.
 	PastQuestionsSources []LinkApplyConfiguration `json:"pastQuestionsSources,omitempty"`
 }
 

@@ -9,13 +9,13 @@ package v1alpha1
 type SectionApplyConfiguration struct {
 	// Name is the section's title.
 	Name *string `json:"name,omitempty"`
-	// DurationMinutes is the section's own time limit in minutes, where the specification gives one.
+	// DurationMinutes is the section's time limit in minutes, at most 10080. Omit it if the specification has none.
 	DurationMinutes *int32 `json:"durationMinutes,omitempty"`
-	// Questions is the number of questions of the section.
+	// Questions is the number of questions in the section.
 	Questions *int32 `json:"questions,omitempty"`
-	// QuestionTypes names the kinds of question, for example "multiple choice".
+	// QuestionTypes are the kinds of question, for example "multiple choice".
 	QuestionTypes []string `json:"questionTypes,omitempty"`
-	// Skills names what the section tests, for example "reading".
+	// Skills are the skills that the section tests, for example "reading".
 	Skills []string `json:"skills,omitempty"`
 }
 

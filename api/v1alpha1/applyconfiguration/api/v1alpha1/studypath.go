@@ -9,14 +9,14 @@ import (
 // StudyPathApplyConfiguration represents a declarative configuration of the StudyPath type for use
 // with apply.
 //
-// StudyPath is the suggested way to an exam.
+// StudyPath is the suggested preparation for an exam.
 type StudyPathApplyConfiguration struct {
-	// Weeks is how many weeks the path takes.
+	// Weeks is the length of the path in weeks.
 	Weeks *int32 `json:"weeks,omitempty"`
-	// HoursTotal is how many hours of study the path adds up to.
+	// HoursTotal is the number of hours of study in the whole path.
 	HoursTotal *float64 `json:"hoursTotal,omitempty"`
-	// Steps are the path's entries, in order: objects whose shape is yours and which are served as they are. Customary
-	// keys: week, title, section, topics[], activities[], hours, paper_ids[], milestone.
+	// Steps are the steps of the path, in order. Each is an object of any shape that the API serves unchanged. Usual keys:
+	// week, title, section, topics[], activities[], hours, paper_ids[], milestone.
 	Steps []v1.JSON `json:"steps,omitempty"`
 }
 

@@ -9,15 +9,15 @@ package v1alpha1
 type VerificationApplyConfiguration struct {
 	// By names the reviewer.
 	By *string `json:"by,omitempty"`
-	// At is when the paper was checked, a date or an RFC 3339 time.
+	// At is the date or RFC 3339 time at which the reviewer checked the paper.
 	At *string `json:"at,omitempty"`
-	// Digest is that of the paper's canonical form when it was checked, as sha256:<64 hex digits>. `examprep content
-	// digest --write` fills it in.
+	// Digest is the digest of the paper's canonical form at that time, as sha256:<64 hex digits>. `examprep content digest
+	// --write` writes it.
 	Digest *string `json:"digest,omitempty"`
-	// Signature is the reviewer's, over what `examprep content digest --message` prints: the armored text of ssh-keygen
-	// -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. It is needed in production where the operator
-	// is given trusted verifiers (--trusted-verifiers). It covers the digest, by, at, the exam key and the paper ID; when
-	// any of them changes, sign again.
+	// Signature is the reviewer's signature of the output of `examprep content digest --message`. Its form is the armored
+	// text of ssh-keygen -Y sign -n examprep.dev, or the base64 text of cosign sign-blob --key. In production it is
+	// required if the operator has trusted verifiers (--trusted-verifiers). It covers digest, by, at, the exam key and the
+	// paper ID; if one of them changes, sign again.
 	Signature *string `json:"signature,omitempty"`
 }
 

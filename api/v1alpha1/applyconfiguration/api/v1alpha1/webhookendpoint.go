@@ -16,12 +16,13 @@ import (
 //
 // WebhookEndpoint registers an HTTPS receiver of signed events.
 //
-// Each delivery carries the header Service-Signature (t=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<body>">) and a body
-// {event, created, data, id}. A receiver answers 2xx within 10 seconds; anything else is tried again, up to 5 times.
+// Each delivery has the header Service-Signature: t=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<body>">. Its body is
+// {event, created, data, id}. The receiver must return 2xx within 10 seconds. Otherwise the delivery is retried, up
+// to 5 times.
 type WebhookEndpointApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// Spec declares the receiver.
+	// Spec is the declared receiver.
 	Spec *WebhookEndpointSpecApplyConfiguration `json:"spec,omitempty"`
 	// Status is written by the operator.
 	Status *WebhookEndpointStatusApplyConfiguration `json:"status,omitempty"`

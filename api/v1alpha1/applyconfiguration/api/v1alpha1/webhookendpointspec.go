@@ -11,25 +11,26 @@ import (
 //
 // WebhookEndpointSpec declares an HTTPS receiver of events.
 type WebhookEndpointSpecApplyConfiguration struct {
-	// URL is the receiver's address, https only. Addresses in private and link-local ranges are refused when they are
-	// dialled, unless an administrator allowed the range (--webhook-allow-cidr).
+	// URL is the receiver's address, https only. Deliveries to private and link-local addresses fail unless an
+	// administrator allows the range (--webhook-allow-cidr).
 	URL *string `json:"url,omitempty"`
 	// Events are the kinds of event to deliver: mock_attempt.submitted, mock_attempt.scored, exam.content_updated.
 	Events []apiv1alpha1.EventKind `json:"events,omitempty"`
-	// Description is free text for people.
+	// Description is any text; it has no effect.
 	Description *string `json:"description,omitempty"`
-	// Account names the account whose attempts are told of. Left out: everyone's. One of that name is made if there is
-	// none, so that the endpoint may be declared before the first key (`examprep keys create --account`). Where whoever runs
-	// the platform restricts it, it must be one of those that the namespace's annotation examprep.dev/webhook-accounts lists.
+	// Account is the account whose mock-exam attempts are delivered; if empty, all accounts. The operator creates it if it
+	// does not exist, so the endpoint can precede the first key (`examprep keys create --account`). If the operator runs
+	// with --restrict-webhook-accounts, the namespace's annotation examprep.dev/webhook-accounts must list the account.
 	Account *string `json:"account,omitempty"`
-	// SigningSecretRef names a Secret of this namespace and the key in it that hold the signing secret, at least 24
-	// characters; a line end behind it does not count. Left out: the operator generates one and writes it to the Secret
-	// <name>-signing-secret, key "secret", which the resource owns. After a change the old secret signs beside the new
-	// one for 24 hours. To rotate a generated one, give the resource the annotation rotate.examprep.dev/requestedAt with a
-	// value that it did not have before, such as the time; to rotate one of your own, change the Secret: it is looked at
-	// every minute.
+	// SigningSecretRef names the Secret of this namespace and the key in it with the signing secret: at least 24
+	// characters, not counting a line end after them. Without it, the operator generates a signing secret in the Secret
+	// <name>-signing-secret, key "secret", which the resource owns.
+	//
+	// To rotate a generated signing secret, set the annotation rotate.examprep.dev/requestedAt to a new value, such as the
+	// time. To rotate one of your own, change the Secret; the operator reads it every minute. After a change, deliveries
+	// are signed with both secrets for 24 hours.
 	SigningSecretRef *SecretKeyRefApplyConfiguration `json:"signingSecretRef,omitempty"`
-	// Suspend stops deliveries: events that happen meanwhile are not delivered later.
+	// Suspend stops deliveries. Events during this time are not delivered later.
 	Suspend *bool `json:"suspend,omitempty"`
 }
 

@@ -10,37 +10,41 @@ import (
 // WebhookEndpointStatusApplyConfiguration represents a declarative configuration of the WebhookEndpointStatus type for use
 // with apply.
 //
-// WebhookEndpointStatus is what the operator last saw and did.
+// WebhookEndpointStatus reports the registered endpoint and its deliveries.
 type WebhookEndpointStatusApplyConfiguration struct {
-	// ObservedGeneration is the metadata.generation that this status tells of; -1 until the operator has seen the resource.
+	// ObservedGeneration is the metadata.generation from which the operator computed this status; -1 before the first
+	// reconcile.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// Conditions: Ready (the endpoint is registered as declared), Accepted (valid), ResolvedRefs (account and secret
-	// found), Delivering (deliveries succeed); Reconciling and Stalled only while True.
+	// Conditions are Ready (the endpoint is registered as declared), Accepted (the resource is valid), ResolvedRefs
+	// (account and Secret were found) and Delivering (deliveries succeed). Reconciling and Stalled are present only while
+	// True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// ID is the endpoint's identifier in the HTTP API, where it is read-only.
 	ID *string `json:"id,omitempty"`
-	// URL is the address that deliveries go to.
+	// URL is the address that deliveries are sent to.
 	URL *string `json:"url,omitempty"`
-	// SigningSecret names the Secret that holds the signing secret in use.
+	// SigningSecret is the name of the Secret with the current signing secret.
 	SigningSecret *string `json:"signingSecret,omitempty"`
-	// FailingSince is when deliveries began to fail without a success since; absent while they succeed.
+	// FailingSince is the time since which all deliveries fail; absent while deliveries succeed.
 	FailingSince *metav1.Time `json:"failingSince,omitempty"`
-	// DisablesAt is from when on another failure disables the endpoint, unless a delivery succeeds; absent while
-	// deliveries succeed, and once it is disabled. A Warning event tells of it when half of the time is over.
+	// DisablesAt is the time after which another failure disables the endpoint, unless a delivery succeeds before. It is
+	// absent while deliveries succeed and after the endpoint is disabled. The operator records a Warning event when half of
+	// the time is over.
 	DisablesAt *metav1.Time `json:"disablesAt,omitempty"`
-	// LastStatus is the HTTP status of the last try; absent before the first, and when no answer came.
+	// LastStatus is the HTTP status of the last delivery attempt; absent before the first, and if no response came.
 	LastStatus *int32 `json:"lastStatus,omitempty"`
-	// Backlog is how many deliveries are pending, once the oldest has been for a minute, counted up to 100,000. Like all
-	// of the delivery health it is brought up to date at a slow interval.
+	// Backlog is the number of pending deliveries, counted up to 100,000, if the oldest has been pending for a minute; 0
+	// otherwise. Like all delivery health, it is updated at a slow interval.
 	Backlog *int64 `json:"backlog,omitempty"`
-	// OldestUndelivered is when the oldest pending delivery was caused; absent without a backlog.
+	// OldestUndelivered is the time of the event of the oldest pending delivery; absent without a backlog.
 	OldestUndelivered *metav1.Time `json:"oldestUndelivered,omitempty"`
-	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that was acted on.
+	// LastHandledReconcileAt is the last value of the annotation reconcile.examprep.dev/requestedAt that the operator
+	// handled.
 	LastHandledReconcileAt *string `json:"lastHandledReconcileAt,omitempty"`
 	// LastHandledRotateAt is the last value of the annotation rotate.examprep.dev/requestedAt for which a new signing
-	// secret is in effect.
+	// secret is in use.
 	LastHandledRotateAt *string `json:"lastHandledRotateAt,omitempty"`
-	// Shard names the operator that wrote this status, where several share the work (--shard-name).
+	// Shard is the --shard-name of the operator that wrote this status, if several operators share the resources.
 	Shard *string `json:"shard,omitempty"`
 }
 

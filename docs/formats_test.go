@@ -91,11 +91,11 @@ func formatsPage(t *testing.T) string {
 	var page strings.Builder
 	page.WriteString(formatsHead + formatsJSONLines)
 	for _, record := range fields.Records() {
-		title, about := "`"+record.File+"`", record.About
+		title := "`" + record.File + "`"
 		if record.Within != "" {
-			title, about = "`"+record.File+"`: `"+record.Within+"`", about
+			title += ": `" + record.Within + "`"
 		}
-		page.WriteString("### " + title + "\n\n" + about + "\n\n")
+		page.WriteString("### " + title + "\n\n" + record.About + "\n\n")
 		table(&page, record, schema, "Field", func(f fields.Field) string { return f.JSON })
 	}
 	page.WriteString("### Example of JSON Lines\n\nOne exam with a paper and a question:\n\n")

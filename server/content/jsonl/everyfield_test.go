@@ -58,7 +58,7 @@ func TestImportSetsEveryFieldOfAnExam(t *testing.T) {
 		}
 	}
 	for name := range notImported() {
-		check.Equal(t, used[name], true, name+" is a field")
+		check.Equal(t, used[name], true, "%s is a field", name)
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// sheet is an attempt that is submitted with a key.
-type sheet struct{ key, attempt string }
+// answerSheet is an attempt that is submitted with a key.
+type answerSheet struct{ key, attempt string }
 
 // sitting submits attempts at a pod that is killed meanwhile.
 type sitting struct {
 	*client
-	sheets []sheet
+	sheets []answerSheet
 }
 
 // submit returns the status of a submission, 0 without an answer.
@@ -73,7 +73,7 @@ func TestAPodThatIsKilledInABatchLeavesAttemptsWholeOrUntouched(t *testing.T) {
 				if i == 0 {
 					e.registerReceiver(pool)
 				}
-				s.sheets = append(s.sheets, sheet{key: s.key, attempt: s.open()})
+				s.sheets = append(s.sheets, answerSheet{key: s.key, attempt: s.open()})
 			}
 			middle := testkit.Begin(t, pool, fmt.Sprintf("SELECT FROM attempts WHERE id = '%s' FOR UPDATE", s.sheets[alone+together/2].attempt))
 			table := testkit.Begin(t, pool, "LOCK TABLE attempts IN SHARE MODE")

@@ -12,22 +12,31 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/command/cli"
 	"examprep.dev/server/content"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/postgres"
 )
 
-func newContent() *cobra.Command {
+func newContent(program Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "content",
 		Short: "Check and prepare ExamContent YAML, without a cluster",
 	}
 	cmd.AddCommand(newContentLint(), newContentDigest(), newContentDiff(), newContentImport(), newContentPublish())
+	for _, long := range cmd.Commands() {
+		cli.WithProgress(long, program.ProgressAfter)
+	}
+	cmd.AddCommand(newContentTemplate())
 	return cmd
 }
 
 // report is what the content commands print.
 type report interface{ WriteText(w io.Writer) error }
 
-func printReport(out *cli.Output, w io.Writer, r report) error { return out.Print(w, r, r.WriteText) }
+// printReport prints the result of a command after its last bar.
+func printReport(cmd *cobra.Command, out *cli.Output, r report) error {
+	progress.From(cmd.Context()).Done()
+	return out.Print(cmd.OutOrStdout(), r, r.WriteText)
+}
 
 // problemsReport is what a content command prints that meets problems in files.
 type problemsReport struct {
@@ -53,7 +62,7 @@ func explain(cmd *cobra.Command, out *cli.Output, err error) error {
 	if !ok {
 		return err
 	}
-	return errors.Join(printReport(out, cmd.OutOrStdout(), problemsReport{listed.Problems}), problemCount(listed))
+	return errors.Join(printReport(cmd, out, problemsReport{listed.Problems}), problemCount(listed))
 }
 
 func problemCount(listed *content.ProblemsError) error {
@@ -92,7 +101,7 @@ func newContentLint() *cobra.Command {
 			if problems != nil && !errors.As(problems, &listed) {
 				return problems
 			}
-			if err := printReport(&out, cmd.OutOrStdout(), found); err != nil {
+			if err := printReport(cmd, &out, found); err != nil {
 				return err
 			}
 			if listed != nil {
@@ -130,14 +139,14 @@ func newContentDigest() *cobra.Command {
 				if err != nil {
 					return explain(cmd, &out, err)
 				}
-				return printReport(&out, cmd.OutOrStdout(), signed)
+				return printReport(cmd, &out, signed)
 			}
 			options.Paper = signing.paper
 			seals, err := content.Digest(cmd.Context(), bundle, options)
 			if err != nil {
 				return explain(cmd, &out, err)
 			}
-			return printReport(&out, cmd.OutOrStdout(), seals)
+			return printReport(cmd, &out, seals)
 		},
 	}
 	signing.register(cmd)
@@ -166,7 +175,7 @@ func newContentDiff() *cobra.Command {
 				if err != nil {
 					return explain(cmd, &out, err)
 				}
-				return printReport(&out, cmd.OutOrStdout(), diff)
+				return printReport(cmd, &out, diff)
 			})
 		},
 	}
@@ -197,7 +206,7 @@ func newContentPublish() *cobra.Command {
 				if _, listed := errors.AsType[*content.ProblemsError](err); listed {
 					return explain(cmd, &out, err) // nothing is published then
 				}
-				return errors.Join(printReport(&out, cmd.OutOrStdout(), published), err)
+				return errors.Join(printReport(cmd, &out, published), err)
 			})
 		},
 	}

@@ -1,61 +1,150 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"examprep.dev/server/command/cli"
 	"examprep.dev/server/content"
+	"examprep.dev/server/content/importer"
 	"examprep.dev/server/content/jsonl"
+	"examprep.dev/server/content/sheet"
+	"examprep.dev/server/content/sheet/grid"
 )
+
+// importFlags are the flags of content import.
+type importFlags struct {
+	options              importer.Options
+	format, encoding, at string
+}
 
 func newContentImport() *cobra.Command {
 	var out cli.Output
-	var options jsonl.ImportOptions
-	var format, at string
+	var flags importFlags
 	cmd := &cobra.Command{
-		Use:   "import --format jsonl --from DIR --out DIR",
-		Short: "Turn neutral JSON Lines into ExamContent YAML and ConfigMaps",
-		Long: "DIR holds exams.json, papers.jsonl and questions.jsonl. Papers too large for one object are split over\n" +
-			"ConfigMaps, none of which is too large for kubectl apply.",
+		Use:   "import --format jsonl|csv|xlsx --from DIR|FILE --out DIR",
+		Short: "Turn JSON Lines, CSV or a workbook into ExamContent YAML and ConfigMaps",
+		Long: "jsonl: DIR holds exams.json, papers.jsonl and questions.jsonl.\n" +
+			"csv: DIR holds exams.csv, papers.csv, questions.csv and optionally sections.csv, links.csv and steps.csv.\n" +
+			"xlsx: FILE is a workbook with sheets of these names. `content template` writes an empty one.\n" +
+			"Papers too large for one object are split over ConfigMaps, none of which is too large for kubectl apply.\n" +
+			"If anything is wrong, every problem is printed and nothing is written.",
 		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "jsonl" {
-				return &cli.UsageError{Err: fmt.Errorf("--format: %q is not known; there is jsonl", format)}
-			}
-			if err := cli.Require("from", options.From); err != nil {
+			run, err := flags.check()
+			if err != nil {
 				return err
 			}
-			if err := cli.Require("out", options.Out); err != nil {
-				return err
-			}
-			if at != "" {
-				var err error
-				if options.At, err = time.Parse(time.RFC3339, at); err != nil {
-					return &cli.UsageError{Err: fmt.Errorf("--at: %w", err)}
-				}
-			}
-			imported, err := jsonl.Import(cmd.Context(), options)
+			imported, err := run(cmd.Context())
 			if listed, ok := errors.AsType[*content.ProblemsError](err); ok {
-				return errors.Join(printReport(&out, cmd.OutOrStdout(), imported), problemCount(listed))
+				return errors.Join(printReport(cmd, &out, imported), problemCount(listed))
+			}
+			if wrong, ok := errors.AsType[*sheet.InputError](err); ok {
+				return &cli.UsageError{Err: fmt.Errorf("--from: %w", wrong)}
+			}
+			if errors.Is(err, context.Canceled) {
+				return errors.New("interrupted: nothing was written")
 			}
 			if err != nil {
 				return explain(cmd, &out, err)
 			}
-			return printReport(&out, cmd.OutOrStdout(), imported)
+			return printReport(cmd, &out, imported)
 		},
 	}
 	out.Register(cmd)
+	flags.register(cmd)
+	return cmd
+}
+
+func (f *importFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&format, "format", "jsonl", "what the input is")
-	flags.StringVar(&options.From, "from", "", "folder to read")
-	flags.StringVar(&options.Out, "out", "", "folder to write")
-	flags.StringVar(&options.Namespace, "namespace", "", "namespace of what is written; empty: none")
-	flags.BoolVar(&options.Seal, "seal", false, "write each paper's verification seal")
-	flags.StringVar(&options.By, "by", "", "who verified, for --seal")
-	flags.StringVar(&at, "at", "", "when, for --seal: an RFC 3339 time; empty: now")
+	flags.StringVar(&f.format, "format", "jsonl", "format of the input: jsonl, csv or xlsx")
+	flags.StringVar(&f.encoding, "encoding", "", "encoding of CSV files, an IANA name such as windows-1252; empty: UTF-8, or UTF-16 with a byte order mark")
+	flags.StringVar(&f.options.From, "from", "", "folder to read, or the workbook")
+	flags.StringVar(&f.options.Out, "out", "", "folder to write")
+	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of what is written; empty: none")
+	flags.BoolVar(&f.options.Seal, "seal", false, "write each paper's verification seal")
+	flags.StringVar(&f.options.By, "by", "", "who verified, for --seal")
+	flags.StringVar(&f.at, "at", "", "when, for --seal: an RFC 3339 time; empty: now")
+}
+
+// check returns the import that the flags ask for.
+func (f *importFlags) check() (func(context.Context) (importer.Report, error), error) {
+	formats := map[string]func(context.Context) (importer.Report, error){
+		"jsonl": func(ctx context.Context) (importer.Report, error) { return jsonl.Import(ctx, f.options) },
+		"csv":   func(ctx context.Context) (importer.Report, error) { return sheet.ImportCSV(ctx, f.options, f.encoding) },
+		"xlsx":  func(ctx context.Context) (importer.Report, error) { return sheet.ImportXLSX(ctx, f.options) },
+	}
+	run := formats[f.format]
+	if run == nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--format: %q is not known; there are jsonl, csv and xlsx", f.format)}
+	}
+	if err := errors.Join(cli.Require("from", f.options.From), cli.Require("out", f.options.Out)); err != nil {
+		return nil, err
+	}
+	if f.encoding != "" && f.format != "csv" {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--encoding: only csv has one; %s is always UTF-8", f.format)}
+	}
+	if err := grid.CheckEncoding(f.encoding); err != nil {
+		return nil, &cli.UsageError{Err: fmt.Errorf("--encoding: %w", err)}
+	}
+	if f.at != "" {
+		var err error
+		if f.options.At, err = time.Parse(time.RFC3339, f.at); err != nil {
+			return nil, &cli.UsageError{Err: fmt.Errorf("--at: %w", err)}
+		}
+	}
+	return run, nil
+}
+
+// templateReport lists the files of a template.
+type templateReport struct {
+	Files []string `json:"files"`
+}
+
+// WriteText prints one file a line.
+func (r templateReport) WriteText(w io.Writer) error {
+	for _, file := range r.Files {
+		if _, err := fmt.Fprintln(w, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newContentTemplate() *cobra.Command {
+	var out cli.Output
+	var format, to string
+	cmd := &cobra.Command{
+		Use:   "template --format csv|xlsx --out DIR|FILE",
+		Short: "Write an empty CSV or workbook for content import, with an example in each sheet",
+		Args:  cli.Exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "csv" && format != "xlsx" {
+				return &cli.UsageError{Err: fmt.Errorf("--format: %q is not known; there are csv and xlsx", format)}
+			}
+			if err := cli.Require("out", to); err != nil {
+				return err
+			}
+			files, err := []string{to}, error(nil)
+			if format == "csv" {
+				files, err = sheet.WriteTemplateCSV(to)
+			} else {
+				err = sheet.WriteTemplateXLSX(to)
+			}
+			if err != nil {
+				return err
+			}
+			return printReport(cmd, &out, templateReport{files})
+		},
+	}
+	out.Register(cmd)
+	cmd.Flags().StringVar(&format, "format", "xlsx", "format of the template: csv or xlsx")
+	cmd.Flags().StringVar(&to, "out", "", "folder of the CSV files, or workbook; no file is replaced")
 	return cmd
 }

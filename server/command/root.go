@@ -36,6 +36,8 @@ type Program struct {
 	LeaderTimeout time.Duration
 	// TraceTimeout bounds the last export of traces (3 s).
 	TraceTimeout time.Duration
+	// ProgressAfter is how long a content command runs before it shows its progress on a terminal (2 s).
+	ProgressAfter time.Duration
 	// Checks are the time limits of health checks and of their server.
 	Checks telemetry.Checks
 }
@@ -90,7 +92,7 @@ func newRoot(program Program) *cobra.Command {
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &cli.UsageError{Err: err} })
-	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), administration.NewKeys(program.Timings), administration.NewAccounts(), newContent(), newCheck())
+	root.AddCommand(newAPI(program), newWorker(program), newOperator(program), newMigrate(), administration.NewKeys(program.Timings), administration.NewAccounts(), newContent(program), newCheck())
 	cli.DescribeVariables(root)
 	return root
 }

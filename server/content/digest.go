@@ -12,6 +12,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/content/assemble"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -105,7 +106,13 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 		}
 	}
 	seals, edits := []PaperSeal{}, sealEdits{}
+	steps := progress.From(ctx)
+	steps.Start("digesting", int64(len(b.Contents)), progress.Files)
 	for i := range b.Contents {
+		steps.Add(1)
+		if err := ctx.Err(); err != nil {
+			return DigestReport{}, err
+		}
 		content := &b.Contents[i]
 		if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
 			continue

@@ -195,7 +195,7 @@ func (l *linter) configMap(content *Content, ref v1alpha1.ConfigMapKeyRef) {
 	}
 }
 
-// maxObjectBytes is etcd's limit. kubectl's client-side apply has a lower one (jsonl.DefaultObjectBytes).
+// maxObjectBytes is etcd's limit. kubectl's client-side apply has a lower one (importer.DefaultObjectBytes).
 const maxObjectBytes = 1_500_000
 
 func (l *linter) checkSize(doc *syntax.Document) {

@@ -15,6 +15,7 @@ import (
 
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/content/assemble"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -85,6 +86,8 @@ func Load(ctx context.Context, stdin io.Reader, paths ...string) (*Files, error)
 	if err != nil {
 		return nil, err
 	}
+	steps := progress.From(ctx)
+	steps.Start("reading", int64(len(files)), progress.Files)
 	for _, file := range files {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -95,6 +98,7 @@ func Load(ctx context.Context, stdin io.Reader, paths ...string) (*Files, error)
 		}
 		b.files++
 		b.addFile(ctx, file, text)
+		steps.Add(1)
 	}
 	b.checkReferenced()
 	if b.failed != nil {

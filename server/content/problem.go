@@ -33,16 +33,10 @@ const (
 // MarshalText writes "error" or "warning".
 func (s Severity) MarshalText() ([]byte, error) { return []byte(cmp.Or(s, "error")), nil }
 
-// String prints `file:line:column: field: detail`, which editors and CI systems make clickable.
+// String returns the position, the severity of a warning, the field and the detail, separated by colons.
 func (p Problem) String() string {
 	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		fmt.Fprintf(&b, ":%d", p.Line)
-		if p.Column > 0 {
-			fmt.Fprintf(&b, ":%d", p.Column)
-		}
-	}
+	b.WriteString(p.Position.String())
 	b.WriteString(": ")
 	if p.Severity == SeverityWarning {
 		b.WriteString("warning: ")
@@ -90,7 +84,7 @@ func AsError(problems []Problem) error {
 // SortProblems orders by file, line, column and field, and drops repetitions.
 func SortProblems(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Sheet, b.Sheet), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Detail, b.Detail), cmp.Compare(a.Severity, b.Severity))
 	})
 	return slices.Compact(problems)

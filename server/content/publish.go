@@ -7,6 +7,7 @@ import (
 
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/content/assemble"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -64,6 +65,8 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 	if err != nil {
 		return report, err
 	}
+	steps := progress.From(ctx)
+	steps.Start("publishing", countQuestions(exams), progress.Questions)
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		published := PublishedExam{Position: content.Position, ExamKey: content.Spec.ExamKey, Suspended: content.Spec.Suspend}
@@ -77,6 +80,7 @@ func Publish(ctx context.Context, b *Files, publisher Publisher, clusterName str
 			published.Papers, published.Unsealed = len(publication.PaperDigests), publication.Unsealed
 		}
 		report.Exams = append(report.Exams, published)
+		steps.Add(countQuestions(exams[i : i+1]))
 	}
 	return report, nil
 }
@@ -111,6 +115,15 @@ func assembleAll(ctx context.Context, b *Files) ([]catalog.Exam, error) {
 		exams[i] = exam
 	}
 	return exams, nil
+}
+
+func countQuestions(exams []catalog.Exam) (count int64) {
+	for i := range exams {
+		for j := range exams[i].Papers {
+			count += int64(len(exams[i].Papers[j].Questions))
+		}
+	}
+	return count
 }
 
 // DiffReport lists the changes that publishing would make.
@@ -157,6 +170,8 @@ func Diff(ctx context.Context, b *Files, differ Differ) (DiffReport, error) {
 		return DiffReport{}, err
 	}
 	report := DiffReport{Exams: []ExamDiff{}}
+	steps := progress.From(ctx)
+	steps.Start("comparing", countQuestions(exams), progress.Questions)
 	for i := range b.Contents {
 		content := &b.Contents[i]
 		diff := ExamDiff{Position: content.Position, ExamKey: content.Spec.ExamKey, Changes: []catalog.Change{}}
@@ -171,6 +186,7 @@ func Diff(ctx context.Context, b *Files, differ Differ) (DiffReport, error) {
 		}
 		diff.Changes = append(diff.Changes, changes...)
 		report.Exams = append(report.Exams, diff)
+		steps.Add(countQuestions(exams[i : i+1]))
 	}
 	return report, nil
 }

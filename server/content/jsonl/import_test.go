@@ -11,11 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/content"
 	"examprep.dev/server/content/assemble"
+	"examprep.dev/server/content/importer"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -65,7 +64,7 @@ func TestImportNamesFileLineAndField(t *testing.T) {
 			replace := func(text string) string { return strings.Replace(text, test.old, test.new, 1) }
 			from := neutralFolder(t, replace(oneExam), replace(onePaper)+"\n", replace(twoQuestions()))
 			out := filepath.Join(t.TempDir(), "out")
-			_, err := Import(t.Context(), ImportOptions{From: from, Out: out})
+			_, err := Import(t.Context(), importer.Options{From: from, Out: out})
 			var invalid *content.ProblemsError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("want a *content.ProblemsError, have %v", err)
@@ -87,7 +86,7 @@ func TestImportNamesFileLineAndField(t *testing.T) {
 func TestImportKeepsWhatHasNoField(t *testing.T) {
 	t.Parallel()
 	from, out := neutralFolder(t, oneExam, onePaper, twoQuestions()), t.TempDir()
-	report := importSet(t, ImportOptions{From: from, Out: out, Seal: true, By: "Ann"})
+	report := importSet(t, importer.Options{From: from, Out: out, Seal: true, By: "Ann"})
 	text := readFolder(t, out)["a-b.yaml"]
 	for _, want := range []string{
 		"examprep.dev/paper-kinds: \"a-b-2013=partial\"", "# Data set: D, taken from here\n",
@@ -116,7 +115,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 		}
 	}
 	from, out := neutralFolder(t, oneExam, papers.String(), questions.String()), t.TempDir()
-	importSet(t, ImportOptions{From: from, Out: out, ObjectBytes: 3300, Seal: true})
+	importSet(t, importer.Options{From: from, Out: out, ObjectBytes: 3300, Seal: true})
 	small := slices.Sorted(maps.Keys(readFolder(t, out)))
 	if !slices.Contains(small, "a-b/a-b-large-02.yaml") || !slices.Contains(small, "a-b/a-b-medium-01.yaml") ||
 		slices.Contains(small, "a-b/a-b-small-01.yaml") {
@@ -127,7 +126,7 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 	}
 	kept := filepath.Join(out, "a-b", "mine.yaml")
 	testkit.WriteFile(t, kept, []byte("a: 1\n"))
-	report := importSet(t, ImportOptions{From: from, Out: out})
+	report := importSet(t, importer.Options{From: from, Out: out})
 	check.Slices(t, slices.Sorted(maps.Keys(readFolder(t, out))), []string{"a-b.yaml", "a-b/mine.yaml"}, "files")
 	check.Equal(t, len(report.Removed), len(small)-1, "removed %v of %v", report.Removed, small)
 }
@@ -135,30 +134,11 @@ func TestImportChunksTheBiggestPapersAndRemovesStaleChunks(t *testing.T) {
 func TestImportRefusesAQuestionThatNoObjectCanHold(t *testing.T) {
 	t.Parallel()
 	huge := strings.Replace(twoQuestions(), `"prompt": "p"`, `"prompt": "`+strings.Repeat("p", 5000)+`"`, 1)
-	_, err := Import(t.Context(), ImportOptions{From: neutralFolder(t, oneExam, onePaper, huge), Out: t.TempDir(), ObjectBytes: 4096})
+	_, err := Import(t.Context(), importer.Options{From: neutralFolder(t, oneExam, onePaper, huge), Out: t.TempDir(), ObjectBytes: 4096})
 	var invalid *content.ProblemsError
 	if !errors.As(err, &invalid) || !strings.Contains(invalid.Problems[0].String(), "questions.jsonl:1: the question alone is bigger") {
 		t.Errorf("have %v", err)
 	}
-}
-
-func TestConfigMapNamesAreDNSNamesAndDiffer(t *testing.T) {
-	t.Parallel()
-	seen := make(map[string]string)
-	for _, id := range []string{
-		"es-mir-2013", "ES-MIR-2013", "es.mir.2013", "es:mir:2013", "es_mir_2013", "a..b--c.-d", "a.", "-", strings.Repeat("x", 160),
-		strings.Repeat("x", 300), "ñandú",
-	} {
-		name := dnsName(id)
-		if problems := validation.IsDNS1123Subdomain(name + "-01"); len(problems) > 0 {
-			t.Errorf("%q gives %q: %v", id, name, problems)
-		}
-		if other, taken := seen[name]; taken {
-			t.Errorf("%q and %q both give %q", id, other, name)
-		}
-		seen[name] = id
-	}
-	check.Equal(t, dnsName("es-mir-2013"), "es-mir-2013", "name made of a good name")
 }
 
 var problemPlace = regexp.MustCompile(`^f:\d+(:\d+)?: `)
@@ -170,7 +150,7 @@ func FuzzReadLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := records[neutralQuestion]{file: "f"}
 		lines := 0
-		err := r.scan(strings.NewReader(text), func(found record[neutralQuestion]) {
+		err := r.scan(t.Context(), strings.NewReader(text), func(found record[neutralQuestion]) {
 			lines++
 			question, err := found.value.question()
 			spec := v1alpha1.ExamContentSpec{Papers: []v1alpha1.Paper{{Questions: []v1alpha1.Question{question}}}}
@@ -202,7 +182,7 @@ func TestImportReportsEveryProblemAndWarning(t *testing.T) {
 	}
 	wrong := strings.ReplaceAll(questions.String(), `"value": "A"`, `"value": ["A"]`)
 	from := neutralFolder(t, oneExam, onePaper+"\n", wrong)
-	report, err := Import(t.Context(), ImportOptions{From: from, Out: t.TempDir()})
+	report, err := Import(t.Context(), importer.Options{From: from, Out: t.TempDir()})
 	var refused *content.ProblemsError
 	if !errors.As(err, &refused) || len(report.Problems) != 12 {
 		t.Fatalf("%v, %d problems in the report, want 12", err, len(report.Problems))
@@ -213,7 +193,7 @@ func TestImportReportsEveryProblemAndWarning(t *testing.T) {
 
 	from = neutralFolder(t, strings.Replace(oneExam, `"scoring": {}`, `"scoring": {"max_score": "ten"}`, 1), onePaper+"\n",
 		strings.Replace(twoQuestions(), `"prompt": "p"`, `"prompt": "2 \times 3"`, 1))
-	report, err = Import(t.Context(), ImportOptions{From: from, Out: t.TempDir()})
+	report, err = Import(t.Context(), importer.Options{From: from, Out: t.TempDir()})
 	check.NoError(t, err)
 	if len(report.Problems) != 2 || report.Problems[0].Severity != content.SeverityWarning || report.Problems[1].Line != 1 {
 		t.Errorf("have %v, want two warnings", report.Problems)
@@ -227,7 +207,7 @@ func TestImportReadsFilesWithAByteOrderMark(t *testing.T) {
 	digests := make([]string, 0, 2)
 	for _, mark := range []string{"", mark} {
 		out := t.TempDir()
-		report, err := Import(t.Context(), ImportOptions{From: neutralFolder(t, mark+oneExam, mark+onePaper+"\n", mark+twoQuestions()), Out: out})
+		report, err := Import(t.Context(), importer.Options{From: neutralFolder(t, mark+oneExam, mark+onePaper+"\n", mark+twoQuestions()), Out: out})
 		check.NoError(t, err)
 		digests = append(digests, string(testkit.ReadFile(t, report.Exams[0].File)))
 	}

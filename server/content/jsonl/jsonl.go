@@ -3,6 +3,7 @@ package jsonl
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"examprep.dev/server/content"
+	"examprep.dev/server/content/progress"
 	"examprep.dev/server/content/syntax"
 )
 
@@ -36,22 +38,27 @@ type record[T any] struct {
 }
 
 // readLines calls use for every line of the file that is a T. It fails when the file cannot be read.
-func (r *records[T]) readLines(use func(record[T])) error {
+func (r *records[T]) readLines(ctx context.Context, use func(record[T])) error {
 	file, err := os.Open(r.file)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	return r.scan(file, use)
+	return r.scan(ctx, file, use)
 }
 
-func (r *records[T]) scan(source io.Reader, use func(record[T])) error {
+func (r *records[T]) scan(ctx context.Context, source io.Reader, use func(record[T])) error {
+	steps := progress.From(ctx)
 	scanner := bufio.NewScanner(source)
 	scanner.Buffer(make([]byte, 0, 64<<10), maxRecordBytes)
 	line := 0
 	for scanner.Scan() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		line++
 		text := scanner.Bytes()
+		steps.Add(int64(len(text)) + 1)
 		if line == 1 {
 			text = bytes.TrimPrefix(text, []byte("\ufeff")) // source digests do not cover it
 		}

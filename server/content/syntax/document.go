@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -13,11 +14,39 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Position is a position in a file. Line and Column count from 1; 0 means unknown.
+// Position is a position in a file. Line and Column count from 1; 0 means unknown. In a workbook they are those of a cell of Sheet.
 type Position struct {
 	File   string `json:"file"`
+	Sheet  string `json:"sheet,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Column int    `json:"column,omitempty"`
+}
+
+// String returns `file:line:column`, which editors and CI systems make clickable, or `file: sheet!C7`.
+func (p Position) String() string {
+	switch {
+	case p.Sheet != "" && p.Column > 0 && p.Line > 0:
+		return fmt.Sprintf("%s: %s!%s", p.File, p.Sheet, cellName(p.Line, p.Column))
+	case p.Sheet != "" && p.Line > 0:
+		return fmt.Sprintf("%s: %s!%d:%d", p.File, p.Sheet, p.Line, p.Line)
+	case p.Sheet != "":
+		return p.File + ": " + p.Sheet
+	case p.Line > 0 && p.Column > 0:
+		return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	case p.Line > 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	default:
+		return p.File
+	}
+}
+
+// cellName returns the name of a cell in a workbook, such as C7.
+func cellName(line, column int) string {
+	name := ""
+	for ; column > 0; column = (column - 1) / 26 {
+		name = string(rune('A'+(column-1)%26)) + name
+	}
+	return fmt.Sprintf("%s%d", name, line)
 }
 
 // Document is one YAML or JSON document of a file: its values as kubectl reads them, and their positions.

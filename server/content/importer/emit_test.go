@@ -1,4 +1,4 @@
-package jsonl
+package importer
 
 import (
 	"bytes"
@@ -133,7 +133,7 @@ func TestQuestionsSurviveEveryWayThroughFiles(t *testing.T) {
 		}}
 		have := sealOfText(t, resource{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "ExamContent", Metadata: resourceMeta{Name: "a"}, Spec: spec,
-		}, (&importer{}).configMap("c", lines.String()))
+		}, (&rendering{importer: &importer{}}).configMap("c", lines.String()))
 		if have != want {
 			t.Fatalf("inline %s, chunked %s", want, have)
 		}

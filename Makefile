@@ -192,6 +192,11 @@ endif
 browser: deps ## Test the console in Chromium, on the API, the worker, the stores and a sign-in provider (RUN)
 	@HTTPAPI_TEST_BROWSER=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./server/httpapi/browsertest
 
+.PHONY: sheets
+sheets: FOR := sheets
+sheets: deps ## Let LibreOffice open the template of content import and save it as XLSX and CSV: both must import as before
+	@SHEET_TEST_LIBREOFFICE=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run LibreOffice ./server/content/sheet
+
 .PHONY: memory
 memory: deps ## Load and attack an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
 	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^Test(APIPodStaysWithinTheChartsMemory|OneKeyHarmsNobody)$$' ./server/command
@@ -219,7 +224,7 @@ generate: deps ## Write what is generated: deep copies, apply configurations, CR
 	$(HACKFLAGS) go run ./hack/console vendor
 
 # Packages with tests named TestGolden…: only their test programs know the flag -update.
-golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare(' server controllers | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')
+golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare' server controllers docs | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')
 
 .PHONY: golden
 golden: deps ## Rewrite the lists under testdata that tests named TestGolden… compare: flags, metrics, routes, errors, conditions, events

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,9 @@ import (
 	"examprep.dev/server/content/sheet"
 	"examprep.dev/server/content/sheet/grid"
 )
+
+// importGOGC is the GOGC of an import: it holds all questions in memory, so garbage must stay small beside them.
+const importGOGC = 40
 
 // importFlags are the flags of content import.
 type importFlags struct {
@@ -40,6 +44,7 @@ func newContentImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			defer debug.SetGCPercent(debug.SetGCPercent(importGOGC))
 			imported, err := run(cmd.Context())
 			if listed, ok := errors.AsType[*content.ProblemsError](err); ok {
 				return errors.Join(printReport(cmd, &out, imported), problemCount(listed))
@@ -67,10 +72,10 @@ func (f *importFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.encoding, "encoding", "", "encoding of CSV files, an IANA name such as windows-1252; empty: UTF-8, or UTF-16 with a byte order mark")
 	flags.StringVar(&f.options.From, "from", "", "folder to read, or the workbook")
 	flags.StringVar(&f.options.Out, "out", "", "folder to write")
-	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of what is written; empty: none")
+	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of all resources; empty: none")
 	flags.BoolVar(&f.options.Seal, "seal", false, "write each paper's verification seal")
-	flags.StringVar(&f.options.By, "by", "", "who verified, for --seal")
-	flags.StringVar(&f.at, "at", "", "when, for --seal: an RFC 3339 time; empty: now")
+	flags.StringVar(&f.options.By, "by", "", "name of the verifier for --seal")
+	flags.StringVar(&f.at, "at", "", "time of verification for --seal, in RFC 3339; empty: now")
 }
 
 // check returns the import that the flags ask for.

@@ -80,6 +80,11 @@ func Chromium() Need {
 	return Need{"chromium", []string{"chromium"}, func() bool { return Look("chromium") != "" }}
 }
 
+// LibreOffice is the need of the office program that opens and saves sheets.
+func LibreOffice() Need {
+	return Need{"LibreOffice Calc", []string{"libreoffice-calc-nogui"}, func() bool { return Look("soffice") != "" }}
+}
+
 // NginxModules is where Debian's nginx has its modules.
 const NginxModules = "/usr/lib/nginx/modules"
 

@@ -59,7 +59,7 @@ type bars struct {
 
 	mu  sync.Mutex
 	bar *progressbar.ProgressBar
-	// total and done are those of the step.
+	// total and done count units of the step.
 	total, done int64
 }
 
@@ -69,7 +69,7 @@ func (b *bars) show() {
 	defer b.mu.Unlock()
 	b.out.open.Store(true)
 	if b.bar != nil {
-		_ = b.bar.RenderBlank() // a bar that cannot be drawn is no reason to fail
+		_ = b.bar.RenderBlank() // a command does not fail because of its bar
 	}
 }
 

@@ -34,7 +34,7 @@ type Field struct {
 	Needed bool
 	// Example is a value as a cell of the template has it; empty: none. For Through they are the first options, separated by semicolons.
 	Example string
-	// About says what the field means, in one or two sentences.
+	// About is the meaning of the field, in one or two sentences.
 	About string
 }
 
@@ -48,7 +48,7 @@ type Record struct {
 	Path string
 	// Optional reports whether the sheet can be missing.
 	Optional bool
-	// About says what a record is.
+	// About is the meaning of a record.
 	About  string
 	Fields []Field
 }

@@ -59,7 +59,7 @@ func Papers() Record {
 // Questions are the questions of all papers.
 func Questions() Record {
 	return Record{
-		Name: "question", Sheet: "questions", File: "questions.jsonl", Path: "spec.papers[].questions", About: "A question with its answer key. The order of a paper's questions is that of the file.",
+		Name: "question", Sheet: "questions", File: "questions.jsonl", Path: "spec.papers[].questions", About: "A question with its answer key. Questions keep the order of the file.",
 		Fields: []Field{
 			{JSON: "paper_id", Column: "paperID", Type: Text, Needed: true, Example: "geography-certificate-2024-05", About: "Paper that the question belongs to."},
 			{Path: "section", JSON: "section", Column: "section", Type: Whole, Example: "1", About: "Number of the section. Default 1."},

@@ -257,6 +257,7 @@ func (i *importer) write(ctx context.Context) (report Report, err error) {
 			ExamKey: exam.Spec.ExamKey, File: filepath.Join(i.options.Out, name),
 			Papers: len(exam.Spec.Papers), Questions: questions, ConfigMaps: configMaps,
 		})
+		exam.Spec.Papers = nil // releases its questions
 	}
 	if err := content.AsError(content.SortProblems(i.problems)); err != nil {
 		return i.report(nil), err

@@ -66,15 +66,11 @@ func (i *importer) render(ctx context.Context, index int) (file string, configMa
 			}
 		}
 	}
-	for {
-		object := r.content()
-		size, err := appliedSize(object)
-		if err != nil {
-			return "", 0, err
-		}
-		if size <= i.options.ObjectBytes {
-			return r.name + ".yaml", r.configMaps, r.stage(object)
-		}
+	size, err := appliedSize(r.content())
+	if err != nil {
+		return "", 0, err
+	}
+	for size > i.options.ObjectBytes {
 		largest := -1
 		for n := range sizes {
 			if r.refs[n] == nil && (largest < 0 || sizes[n] > sizes[largest]) {
@@ -88,7 +84,13 @@ func (i *importer) render(ctx context.Context, index int) (file string, configMa
 		if err := r.pack(ctx, largest); err != nil {
 			return "", 0, err
 		}
+		refs, err := appliedSize(r.refs[largest])
+		if err != nil {
+			return "", 0, err
+		}
+		size += len(`"questionsFrom":`) + refs - len(`"questions":`) - sizes[largest]
 	}
+	return r.name + ".yaml", r.configMaps, r.stage(r.content())
 }
 
 // content is the exam's resource, in which packed papers refer to their chunks.

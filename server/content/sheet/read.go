@@ -48,7 +48,7 @@ type readExam struct {
 type readPaper struct {
 	value v1alpha1.Paper
 	line  int
-	// lines are those of the questions.
+	// lines are the lines of its questions.
 	lines []int
 }
 
@@ -82,7 +82,7 @@ func (r *reader) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readTable reads a table and calls use for each row. What is wrong in the file is a problem; it returns other errors.
+// readTable reads a table and calls use for each row. An invalid file is a problem; readTable returns other errors.
 func (r *reader) readTable(ctx context.Context, record fields.Record, schema fields.Schema, use func(*values)) error {
 	t, err := r.source.open(record)
 	if t == nil && err == nil {
@@ -204,6 +204,7 @@ func (r *reader) input() *importer.Input {
 	for _, exam := range r.exams {
 		for _, paper := range exam.papers {
 			exam.spec.Papers = append(exam.spec.Papers, paper.value)
+			paper.value.Questions = nil // the importer releases them
 		}
 		in.Exams = append(in.Exams, importer.Exam{Spec: exam.spec})
 	}

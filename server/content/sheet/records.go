@@ -64,7 +64,7 @@ func (r *reader) paper(v *values) {
 	case exam != nil:
 		exam.papers = append(exam.papers, read)
 	}
-	r.papers[paper.PaperID] = read // without its exam too, so that its questions are no further problem
+	r.papers[paper.PaperID] = read // also without its exam: its questions must not be reported too
 }
 
 // marking returns the marks of a paper, or nil.

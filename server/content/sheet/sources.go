@@ -16,7 +16,7 @@ import (
 	"examprep.dev/server/content/syntax"
 )
 
-// InputError says that options.From is not what a format reads.
+// InputError is returned for a folder or file in From that the format does not read.
 type InputError struct{ Detail string }
 
 func (e *InputError) Error() string { return e.Detail }

@@ -14,7 +14,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// Position is a position in a file. Line and Column count from 1; 0 means unknown. In a workbook they are those of a cell of Sheet.
+// Position is a position in a file. Line and Column count from 1; 0 means unknown. In a workbook they name a cell of Sheet.
 type Position struct {
 	File   string `json:"file"`
 	Sheet  string `json:"sheet,omitempty"`

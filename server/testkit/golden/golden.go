@@ -98,3 +98,23 @@ func diff(recorded, lines []string) []string {
 	}
 	return changes
 }
+
+// CompareFile reports an error if text differs from a file, by its path from the test's folder. With the flag -update it writes the file.
+func CompareFile(t testing.TB, file, text string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if *update {
+		if err := write(file, lines); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	recorded, err := read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if changes := diff(recorded, lines); len(changes) > 0 {
+		t.Errorf("%s has changed:\n%s\nif this is meant, run `go test -run '^%s$' -update` in this folder, or `make golden`",
+			file, strings.Join(changes, "\n"), t.Name())
+	}
+}

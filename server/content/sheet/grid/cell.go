@@ -29,7 +29,7 @@ type Cell struct {
 	Text string
 	// Formatted reports whether a program shows a Number in another form than it is stored, by the cell's number format.
 	Formatted bool
-	// Line and Column are those of the cell in a sheet, or of its first character in a CSV file, counted from 1.
+	// Line and Column are the position of the cell in a sheet, or of its first character in a CSV file. They count from 1.
 	Line, Column int
 }
 
@@ -46,7 +46,7 @@ type Row struct {
 // Rows are the rows of a table. A Row is valid until the next one. An error is the last element: an [*Error], or that of the file system.
 type Rows = iter.Seq2[Row, error]
 
-// Error says why a file cannot be read any further.
+// Error is the reason that a file cannot be read any further.
 type Error struct {
 	// Sheet is the sheet of a workbook; empty for a CSV file and for a workbook as a whole.
 	Sheet string

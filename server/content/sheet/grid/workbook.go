@@ -64,8 +64,11 @@ func OpenWorkbook(name string) (*Workbook, error) {
 	return nil, err
 }
 
-// Close closes the file.
-func (w *Workbook) Close() error { return w.file.Close() }
+// Close closes the file and releases its texts.
+func (w *Workbook) Close() error {
+	w.strings = nil
+	return w.file.Close()
+}
 
 // Size returns the number of bytes of a sheet that the file declares. It can be wrong.
 func (w *Workbook) Size(sheet string) int64 {

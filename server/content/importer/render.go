@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"examprep.dev/api/v1alpha1"
+	"examprep.dev/server/content"
 	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/content/syntax"
 )
@@ -90,7 +91,7 @@ func (i *importer) render(ctx context.Context, index int) (file string, configMa
 		}
 		size += len(`"questionsFrom":`) + refs - len(`"questions":`) - sizes[largest]
 	}
-	return r.name + ".yaml", r.configMaps, r.stage(r.content())
+	return r.name + ".yaml", r.configMaps, r.stage(ctx, r.content())
 }
 
 // content is the exam's resource, in which packed papers refer to their chunks.
@@ -116,7 +117,19 @@ func (r *rendering) content() resource {
 	return object
 }
 
-func (r *rendering) stage(object resource) error {
+// stage checks the resource as the API server would, and stages its file.
+func (r *rendering) stage(ctx context.Context, object resource) error {
+	problems, err := content.CheckResource(ctx, object)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		path := syntax.ParsePath(problem.Field)
+		if path[0].Key == "spec" {
+			path = path[1:]
+		}
+		r.importer.reportf(r.index, path, "%s", problem.Detail)
+	}
 	comments := make(map[string]string, len(r.exam.Comments))
 	for n, comment := range r.exam.Comments {
 		comments[fmt.Sprintf("spec.papers[%d].provenance", n)] = comment

@@ -22,7 +22,7 @@ import (
 // CSV files of one exam.
 const (
 	exams     = "examKey,name,scoring\na-b,A,\"{\"\"pass_mark\"\": 5}\"\n"
-	papers    = "examKey,paperID,title,year,correct,publisher,sourceURL,license\na-b,a-b-2013,P,2013,1,p,https://example.org/,MIT\n"
+	papers    = "examKey,paperID,title,year,correct,publisher,sourceURL,license,language\na-b,a-b-2013,P,2013,1,p,https://example.org/,MIT,en\n"
 	questions = "paperID,number,prompt,A,B,answerKind,answer,tolerance\na-b-2013,1,p,yes,no,choice,A,\na-b-2013,2,q,,,number,1.5,0.1\n"
 )
 
@@ -122,7 +122,8 @@ func TestCSVProblemsNameFileLineAndColumn(t *testing.T) {
 		"no JSON":            {`""pass_mark"": 5`, "pass_mark: 5", `exams.csv:2:7: scoring: must be a JSON object`},
 		"character":          {",yes,", ",\x07,", `questions.csv:2: A: must not contain U+0007`},
 		"bad URL":            {"https://example.org/", "example.org", `papers.csv:2: sourceURL: `},
-		"no paper":           {"a-b,a-b-2013,P,2013,1,p,https://example.org/,MIT\n", "", `questions.csv:2:1: paperID: paper "a-b-2013" is not in papers`},
+		"API server's rule":  {"MIT,en", "MIT,x-klingon", "papers.csv:2: language: "},
+		"no paper":           {"a-b,a-b-2013,P,2013,1,p,https://example.org/,MIT,en\n", "", `questions.csv:2:1: paperID: paper "a-b-2013" is not in papers`},
 		"no question":        {questions, "paperID,number,prompt,answerKind\n", `papers.csv:2: paperID: paper a-b-2013 has no question`},
 		"broken file":        {`,yes,`, `,y"es,`, `questions.csv:2:15: has a " inside a cell`},
 	} {

@@ -100,7 +100,7 @@ func formatsPage(t *testing.T) string {
 	}
 	page.WriteString("### Example of JSON Lines\n\nOne exam with a paper and a question:\n\n")
 	for _, record := range fields.Records()[:3] {
-		fmt.Fprintf(&page, "```json\n%s\n```\n\n", exampleLine(t, record))
+		fmt.Fprintf(&page, "`%s`:\n\n```json\n%s\n```\n\n", record.File, exampleLine(t, record))
 	}
 	page.WriteString(formatsSheets)
 	folder := t.TempDir()

@@ -17,6 +17,7 @@ const (
 	Boolean Type = "true or false"
 	Texts   Type = "list of texts"
 	Object  Type = "JSON object"
+	Objects Type = "list of objects"
 	// Answer is a value whose type the field answerKind or answer.kind decides.
 	Answer Type = "by kind"
 )

@@ -19,12 +19,12 @@ func Exams() Record {
 			{Path: "country", JSON: "country", Column: "country", Type: Text, Example: "France", About: "English name of the country."},
 			{Path: "countryCode", JSON: "country_code", Column: "countryCode", Type: Text, Example: "FR", About: "Country by ISO 3166-1 alpha-2, in capitals, such as `ES`."},
 			{Path: "durationMinutes", JSON: "duration_min", Column: "durationMinutes", Type: Whole, Example: "90", About: "Time limit in minutes of papers without one of their own."},
-			{Path: "sections", JSON: "sections", Type: Object, About: "List of sections, see below. In sheets they are a sheet of their own."},
+			{Path: "sections", JSON: "sections", Type: Objects, About: "Sections, see below. In sheets they are a sheet of their own."},
 			{Path: "scoring", JSON: "scoring", Column: "scoring", Type: Object, Example: "{\"pass_mark\": 50}", About: "Official scoring, served as it is; `method`, `marks`, `partial_credit`, `max_score`, `pass_mark`, `scale`, `conversion`, `bands` and `source_url` have a meaning."},
 			{Path: "resources", JSON: "resources", Type: Object, About: "Object with lists of links, see below. In sheets they are a sheet of their own."},
 			{Path: "studyPath.weeks", JSON: "study_path.study_weeks", Column: "weeks", Type: Whole, Example: "4", About: "Weeks that the study path takes."},
 			{Path: "studyPath.hoursTotal", JSON: "study_path.study_hours_total", Column: "hoursTotal", Type: Number, Example: "20.5", About: "Hours of study in the whole study path."},
-			{Path: "studyPath.steps", JSON: "study_path.study_path", Type: Object, About: "List of the steps of the study path, see below. In sheets they are a sheet of their own."},
+			{Path: "studyPath.steps", JSON: "study_path.study_path", Type: Objects, About: "Steps of the study path, see below. In sheets they are a sheet of their own."},
 		},
 	}
 }
@@ -68,7 +68,7 @@ func Questions() Record {
 			{Path: "prompt", JSON: "prompt", Column: "prompt", Type: Text, Example: "Which river flows through Paris?", About: "Text of the question."},
 			{Path: "options", JSON: "options", Column: "A", Through: "K", Type: Text, Example: "Loire; Seine; Rhine", About: "Options by letter: in JSON Lines an object such as `{\"A\": \"Yes\"}`, in sheets a column each. A question that is not multiple choice has none."},
 			{JSON: "answer.kind", Column: "answerKind", Type: Text, Needed: true, Example: "choice", About: "`choice`, `choices`, `number` (`numeric` in JSON Lines), `text`, `annulled` (right for everyone) or `unmarkable` (not scored)."},
-			{Path: "answer", JSON: "answer.value", Column: "answer", Type: Answer, Example: "B", About: "Right answer: a letter, several letters, a number or a text. It is empty for `annulled` and `unmarkable`."},
+			{Path: "answer", JSON: "answer.value", Column: "answer", Type: Answer, Example: "B", About: "Right answer: a letter, several letters (an array in JSON Lines), a number or a text. It is empty for `annulled` and `unmarkable`."},
 			{Path: "answer.tolerance", JSON: "answer.tolerance", Column: "tolerance", Type: Number, About: "How far an answer can be from the number. Default 0."},
 			{Path: "explanation", JSON: "explanation", Column: "explanation", Type: Text, Example: "The Seine flows through Paris.", About: "The publisher's own explanation."},
 			{Path: "page", JSON: "page", Column: "page", Type: Whole, Example: "2", About: "Page of the source document, from 1."},

@@ -237,6 +237,20 @@ func TestWorkbookWithoutNamesOfCellsIsRead(t *testing.T) {
 	check.Equal(t, have, "1: two|one\n4: |x\n", "cells")
 }
 
+func TestWorkbookFormulasAreNotValues(t *testing.T) {
+	t.Parallel()
+	text := archive(t, parts(`<row><c><f>1+1</f><v>2</v></c><c t="str"><f t="shared" si="0"/><v>x</v></c></row>`))
+	book, err := readWorkbook(bytes.NewReader(text), int64(len(text)))
+	check.NoError(t, err)
+	for row, err := range book.Rows("s") {
+		check.NoError(t, err)
+		check.Equal(t, len(row.Cells), 2, "cells")
+		for _, cell := range row.Cells {
+			check.Equal(t, cell.Kind, Formula, "kind of %q", cell.Text)
+		}
+	}
+}
+
 func TestHostileWorkbooksAreRefused(t *testing.T) {
 	t.Parallel()
 	with := func(name, text string) map[string]string {

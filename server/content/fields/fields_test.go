@@ -1,7 +1,10 @@
 package fields
 
 import (
+	"slices"
 	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"examprep.dev/server/content/syntax"
 	"examprep.dev/server/testkit/check"
@@ -62,4 +65,39 @@ func TestNamesOfPaths(t *testing.T) {
 	}
 	check.Equal(t, Exams().JSONPath(syntax.ParsePath("studyPath.steps[3]")).String(), "study_path.study_path[3]", "JSON path")
 	check.Equal(t, Exams().ColumnOf(syntax.ParsePath("papers[1]")), "", "column")
+}
+
+// Fields of the resource that files of other formats do not have: the operator's options, seals, and what is a record of its own.
+func elsewhere(name string) bool {
+	return slices.Contains([]string{
+		"adopt", "deletionPolicy", "resyncInterval", "revision", "revisionHistoryLimit", "suspend", "papers", "verification", "questionsFrom",
+	}, name)
+}
+
+// unlisted returns the fields below a schema that a record does not list.
+func unlisted(schema *apiextensionsv1.JSONSchemaProps, record Record, prefix string) (missing []string) {
+	for name := range schema.Properties {
+		property := schema.Properties[name]
+		listed := slices.ContainsFunc(record.Fields, func(f Field) bool { return f.Path == prefix+name })
+		switch {
+		case listed || elsewhere(name) || record.Sheet == "papers" && name == "questions":
+		case len(property.Properties) > 0:
+			missing = append(missing, unlisted(&property, record, prefix+name+".")...)
+		default:
+			missing = append(missing, prefix+name)
+		}
+	}
+	return missing
+}
+
+func TestTheTableHasEveryFieldOfTheResource(t *testing.T) {
+	t.Parallel()
+	schema, err := ReadSchema()
+	check.NoError(t, err)
+	for _, record := range Records() {
+		found, _ := schema.at(record.Path, "")
+		if missing := unlisted(found, record, ""); len(missing) > 0 {
+			t.Errorf("%s: the table lacks %v", record.Sheet, missing)
+		}
+	}
 }

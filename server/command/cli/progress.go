@@ -78,11 +78,8 @@ func (b *bars) Start(step string, total int64, unit progress.Unit) {
 	b.Done()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.total, b.done = total, 0
-	if total <= 0 {
-		total = -1
-	}
-	b.bar = progressbar.NewOptions64(total,
+	b.total, b.done = max(total, 1), 0
+	b.bar = progressbar.NewOptions64(b.total,
 		progressbar.OptionSetWriter(b.out), progressbar.OptionSetDescription(step), progressbar.OptionSetWidth(30),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(string(unit)),
 		progressbar.OptionShowBytes(unit == progress.Bytes), progressbar.OptionThrottle(100*time.Millisecond),
@@ -96,11 +93,7 @@ func (b *bars) Add(n int64) {
 	if b.done += n; b.bar == nil {
 		return
 	}
-	shown := b.done
-	if b.total > 0 {
-		shown = min(shown, b.total-1) // a bar that is full ends
-	}
-	_ = b.bar.Set64(shown)
+	_ = b.bar.Set64(min(b.done, b.total-1)) // a bar that is full ends
 }
 
 // Done implements progress.Reporter.

@@ -16,7 +16,7 @@ const (
 
 // Reporter shows progress. One goroutine calls its methods.
 type Reporter interface {
-	// Start begins a step and ends the one before it. A total of 0 is not known.
+	// Start begins a step and ends the one before it. A step can have more units than its total.
 	Start(step string, total int64, unit Unit)
 	// Add reports that n more units of the step are done.
 	Add(n int64)

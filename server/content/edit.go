@@ -147,7 +147,7 @@ func checkEdited(ctx context.Context, file string, text []byte, seals []sealEdit
 
 // withoutSeals copies a resource without the verification of its papers.
 func withoutSeals(content Content) *v1alpha1.ExamContent {
-	copied := content.ExamContent.DeepCopy()
+	copied := content.DeepCopy()
 	for i := range copied.Spec.Papers {
 		copied.Spec.Papers[i].Verification = nil
 	}

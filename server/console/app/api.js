@@ -52,6 +52,21 @@ function toSignIn() {
   location.assign(`/v1/developer/sign-in?return_to=${encodeURIComponent(back)}`);
 }
 
+/** Whether this page has ended the session. A 401 of a request that was under way waits for that: the page after it says so. */
+let ended = Promise.resolve(false);
+
+/**
+ * Ends this session, or all of the person, and leaves for the page that says so. It returns whether the session has ended.
+ * @param {'session' | 'sessions'} which
+ */
+export function endSession(which) {
+  ended = send('DELETE', which, undefined, {}).then(({ ok, status }) => ok || status === 401, () => false);
+  return ended.then((done) => {
+    if (done) location.assign('/console/signed-out');
+    return done;
+  });
+}
+
 /** @param {Response} response @returns {Promise<ErrorBody>} */
 async function refusal(response) {
   try {
@@ -71,7 +86,7 @@ export async function call(method, path, body) {
   const response = await send(method, path, body, account ? { 'Examprep-Account': account } : {});
   if (response.ok) return response.status === 204 ? null : response.json();
   if (response.status === 401) {
-    toSignIn();
+    if (!(await ended)) toSignIn();
     return new Promise(() => {});
   }
   const error = new APIError(response.status, await refusal(response), response.headers);

@@ -49,7 +49,7 @@ const skeleton = html`<div class="skeleton blocks" aria-busy="true"><p class="qu
 
 /** Answers how the account is doing, and what needs attention. */
 export function OverviewPage() {
-  const query = useQuery('overview');
+  const query = useQuery('overview', { every: (/** @type {Overview} */ data) => (data.webhooks.failing.length ? 10_000 : 0) });
   const [creating, setCreating] = useState(false);
   const create = () => setCreating(true);
   return html`<${PageHead} title=${t.overview}>

@@ -4,7 +4,7 @@ import { ActionButton, Badge, Loaded, LongUrl, PageHead, Problem, Shape, ShortId
 import { TestEvent } from './test-event.js';
 import { VerifySignatures } from './verify-signatures.js';
 import { WebhookSettings } from './webhook-settings.js';
-import { backlog } from './webhooks-page.js';
+import { backlog, untilSettled } from './webhooks-page.js';
 
 /** What stands in the way of a failing endpoint, and what happens next. @param {{ endpoint: Webhook }} props */
 function Failing({ endpoint: { url, failing_since: since = '', last_failure: failure, last_status: status, pending, oldest_pending_at: oldest, failed_since: failed, last_success_at: success, disables_at: end } }) {
@@ -46,7 +46,7 @@ function Endpoint({ endpoint }) {
 
 /** Answers why deliveries of an endpoint do not arrive, and what helps. @param {{ id: string }} props */
 export function WebhookPage({ id }) {
-  const query = useQuery(`webhooks/${id}`, { every: (data) => (data.pending > 0 ? 10_000 : 0) });
+  const query = useQuery(`webhooks/${id}`, { every: (data) => untilSettled([data]) });
   /** @type {Webhook | undefined} */
   const endpoint = query.data;
   const [sent, setSent] = useState('');

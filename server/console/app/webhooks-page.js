@@ -11,6 +11,9 @@ export function Health({ row }) {
 /** A backlog; the API counts it up to 1,000. @param {number} n */
 export const backlog = (n) => (n >= 1000 ? t.thousandOrMore : figure(n));
 
+/** Milliseconds to the next reading of endpoints of which one fails or has deliveries to send; 0 if there is none. @param {Webhook[]} webhooks */
+export const untilSettled = (webhooks) => (webhooks.some((w) => w.pending > 0 || w.failing_since) ? 10_000 : 0);
+
 /** @param {Webhook} row */
 const link = (row) => html`<a class="plain" href=${`/console/webhooks/${row.id}`}><${LongUrl} bare url=${row.url} /></a>`;
 
@@ -30,7 +33,7 @@ const item = (row) => html`<strong>${link(row)}</strong><${Health} row=${row} />
 
 /** Answers which endpoints receive their events. */
 export function WebhooksPage() {
-  const query = useQuery('webhooks');
+  const query = useQuery('webhooks', { every: (data) => untilSettled(data.webhooks) });
   const { params } = usePlace();
   const [open, setOpen] = useState(false);
   const close = () => {

@@ -1,8 +1,10 @@
 package browsertest
 
 import (
+	"strings"
 	"testing"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -10,6 +12,7 @@ func TestAnEndedSessionLeadsToSignInAndBackToItsPage(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	office, home := s.signedIn("Ada"), s.signedIn("Ada")
+	home.expect("401")
 	home.click("link", "Account")
 	home.click("button", "Sign out everywhere")
 	home.see("Your session has ended.")
@@ -19,6 +22,24 @@ func TestAnEndedSessionLeadsToSignInAndBackToItsPage(t *testing.T) {
 	office.click("button", "Ada")
 	office.see("Requests a day")
 	check.Equal(t, evaluate[string](office, `location.pathname`), "/console/usage", "page after the sign-in")
+}
+
+// TestASignOutShowsItsPageThoughAReadingIsRefusedMeanwhile: the session has ended, and the page does not know it yet.
+func TestASignOutShowsItsPageThoughAReadingIsRefusedMeanwhile(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	ada.expect("401")
+	signIns := func() int { return strings.Count(s.asked.String(), "/v1/developer/sign-in\n") }
+	before := signIns()
+	answer := s.delayAnswer("DELETE", "/v1/developer/session")
+	ada.click("button", "Sign out")
+	testkit.Eventually(t, "the session has ended", func() bool { return s.count("SELECT count(*) FROM sessions") == 0 })
+	ada.click("link", "Keys")
+	testkit.Eventually(t, "the keys are refused", func() bool { return ada.complains("401") })
+	answer()
+	ada.see("Your session has ended.")
+	check.Equal(t, signIns(), before, "visits of the sign-in")
 }
 
 func TestAPageNeedsASignInAndComesAfterIt(t *testing.T) {

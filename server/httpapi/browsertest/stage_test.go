@@ -2,7 +2,9 @@ package browsertest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -38,6 +40,7 @@ type stage struct {
 	receiver *testkit.Receiver
 	meter    *usage.Meter
 	chromium context.Context
+	asked    testkit.Record // the paths that browsers asked for, one a line
 	// instead, if it is set, may respond to a request; it reports whether it did.
 	instead atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
 }
@@ -87,12 +90,18 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// front passes requests on to the API, as an Ingress does, unless the test responds instead.
-func (s *stage) front() http.Handler {
-	behind := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+// behind passes requests on to the API, as an Ingress does.
+func (s *stage) behind() http.Handler {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", s.Address, r.In.Host
 	}}
+}
+
+// front passes requests on to the API, unless the test responds instead.
+func (s *stage) front() http.Handler {
+	behind := s.behind()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(&s.asked, r.URL.Path)
 		if instead := s.instead.Load(); instead == nil || !(*instead)(w, r) {
 			behind.ServeHTTP(w, r)
 		}
@@ -167,6 +176,26 @@ func (s *stage) refuseWhile(method, path string) (restore func()) {
 	}
 	s.instead.Store(&refuse)
 	return func() { s.instead.Store(nil) }
+}
+
+// delayAnswer lets the API answer requests of one operation only after answer is called.
+func (s *stage) delayAnswer(method, path string) (answer func()) {
+	answered := make(chan struct{})
+	behind := s.behind()
+	delay := func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != method || r.URL.Path != path {
+			return false
+		}
+		held := httptest.NewRecorder()
+		behind.ServeHTTP(held, r)
+		<-answered
+		maps.Copy(w.Header(), held.Header())
+		w.WriteHeader(held.Code)
+		_, _ = w.Write(held.Body.Bytes())
+		return true
+	}
+	s.instead.Store(&delay)
+	return func() { close(answered) }
 }
 
 // count returns the number that a query selects.

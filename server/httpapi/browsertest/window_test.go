@@ -104,6 +104,13 @@ func (w *window) tab() *window {
 // expect allows complaints with a part, such as the network's line for a status that the test causes.
 func (w *window) expect(part string) { w.expected = append(w.expected, part) }
 
+// complains reports whether the browser has complained about something with a part.
+func (w *window) complains(part string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.complaints, func(complaint string) bool { return strings.Contains(complaint, part) })
+}
+
 func (w *window) listen(event any) {
 	complaint := ""
 	switch e := event.(type) {

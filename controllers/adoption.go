@@ -23,7 +23,7 @@ func (s *examScope) mayAdopt() bool {
 // namespace could take every exam of the cluster otherwise.
 //
 // A key moves freely within its namespace, whose authors could have written the owner itself. So does one that was left
-// behind. The catalogue is told from whom the key may be taken: whoever comes in between is asked about anew.
+// behind, but not with spec.revision: a roll-back takes no key without an owner. The catalogue is told from whom the key may be taken: whoever comes in between is asked about anew.
 func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope, owner catalog.Claim) error {
 	if owner.Cluster == s.claim.Cluster && owner.Namespace == s.claim.Namespace {
 		return nil
@@ -37,7 +37,7 @@ func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope
 		return nil
 	}
 	left, err := r.leftBehind(ctx, key, owner)
-	if left || err != nil {
+	if err != nil || left && s.content.Spec.Revision == nil {
 		return err
 	}
 	s.forget()

@@ -93,6 +93,14 @@ func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
 		taker := adopter(sampleKey(t) + "-" + name)
 		taker.Name = name
 		in.publishAs(owner, taker.Spec.ExamKey)
+		if owner.Namespace == there { // a roll-back brings nothing of the taker's
+			taker.Spec.Revision = new(int64(1))
+			in.create(taker)
+			in.until(taker, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAdoptionNotAllowed)
+			edit(in, taker, func(c *v1alpha1.ExamContent) { c.Spec.Revision = nil })
+			in.ready(taker)
+			continue
+		}
 		in.createReady(taker)
 	}
 	sibling, heir := sampleContent("sibling", sampleKey(t)), adopter(sampleKey(t))

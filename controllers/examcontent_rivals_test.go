@@ -99,3 +99,18 @@ func TestTwoResourcesThatAdoptDoNotTakeTheKeyFromEachOtherForEver(t *testing.T) 
 	in.reconcileNow(second, "third look")
 	in.until(second, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 }
+
+// TestPinTakesNoKeyWithoutAnOwner: the exam of a deleted resource stays served and without an owner.
+func TestPinTakesNoKeyWithoutAnOwner(t *testing.T) {
+	t.Parallel()
+	in := operating(t)
+	first, second := sampleContent("first", sampleKey(t)), sampleContent("second", sampleKey(t))
+	in.createReady(first)
+	in.delete(first)
+	second.Spec.Revision, second.Spec.DeletionPolicy = new(int64(1)), v1alpha1.DeletionDelete
+	in.create(second)
+	message := in.until(second, v1alpha1.ConditionPublished, "False", v1alpha1.ReasonRevisionNotFound)
+	check.Contains(t, message, "spec.revision: revision 1 was published by another resource", "message")
+	in.delete(second)
+	in.serves(first.Spec.ExamKey, first.Spec.Name, "after the second")
+}

@@ -211,9 +211,11 @@ func (s *examScope) explainRefusal(err error) error {
 		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, text)
 		return s.explainSeal(seal, err)
 	case errors.As(err, &pin):
-		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{
-			fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision), err,
-		})
+		text := fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision)
+		if pin.Unowned {
+			text = fmt.Sprintf("spec.revision: revision %d was published by another resource: remove spec.revision until this resource has published its exam", pin.Revision)
+		}
+		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{text, err})
 	case errors.As(err, &damaged):
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonDrifted, &described{
 			fmt.Sprintf("spec.revision: %v: choose another revision, or remove the pin to publish what is declared", damaged), err,

@@ -117,7 +117,7 @@ const (
 	ReasonSealMismatch = "SealMismatch"
 	// ReasonSealUntrusted: a paper's verification seal has no valid signature of a trusted verifier.
 	ReasonSealUntrusted = "SealUntrusted"
-	// ReasonRevisionNotFound: spec.revision names a revision that does not exist or was pruned.
+	// ReasonRevisionNotFound: spec.revision names a revision that does not exist or was pruned, or this resource has published none.
 	ReasonRevisionNotFound = "RevisionNotFound"
 	// ReasonDriftRepaired: content had been changed in the database and was restored.
 	ReasonDriftRepaired = "DriftRepaired"

@@ -98,17 +98,20 @@ func (c *change) stagePapers(ctx context.Context, q *catalogdb.Queries) error {
 	if c.source != nil {
 		return c.source.stage(ctx, q)
 	}
-	rows, err := q.RevisionPapers(ctx, catalogdb.RevisionPapersParams{ExamKey: c.next.exam.Key, Revision: c.next.pin})
+	pinned, err := inspect(ctx, q, c.next.exam.Key, c.next.pin)
 	if err != nil {
-		return fmt.Errorf("read papers of revision %d: %w", c.next.pin, err)
+		return err
+	}
+	if pinned.publishedAt.IsZero() { // pruned since it was read
+		return &RevisionNotFoundError{ExamKey: c.next.exam.Key, Revision: c.next.pin}
 	}
 	lost := &DamagedError{ExamKey: c.next.exam.Key, Revision: c.next.pin}
-	for _, row := range rows {
-		if !row.Intact {
-			lost.Papers = append(lost.Papers, row.PaperID)
+	for i := range c.next.papers {
+		if pinned.damaged[c.next.papers[i].Digest] {
+			lost.Papers = append(lost.Papers, c.next.papers[i].PaperID)
 		}
 	}
-	if len(lost.Papers) > 0 {
+	if len(lost.Papers) > 0 || !pinned.intact {
 		return lost
 	}
 	return nil

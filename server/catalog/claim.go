@@ -57,6 +57,15 @@ func (s state) admit(examKey string, claim Claim, options Options) error {
 	return &ClaimConflictError{ExamKey: examKey, Owner: *other}
 }
 
+// admitRollBack refuses a claimant that has published nothing under the key. A roll-back brings no sealed papers of its own: such a
+// claimant could get a free key with it, bring a withdrawn exam back, and see its answers.
+func (s state) admitRollBack(examKey string, revision int64, options Options) error {
+	if s.served() && s.owner != nil || options.Remembered.Revision > 0 {
+		return nil
+	}
+	return &RevisionNotFoundError{ExamKey: examKey, Revision: revision, Unowned: true}
+}
+
 func (s state) ownedBy(claim Claim) bool { return s.owner != nil && *s.owner == claim }
 
 // otherThan is who holds the claim, nil when nobody does but claim.

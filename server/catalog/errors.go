@@ -93,13 +93,20 @@ func writeChanges(b *strings.Builder, changes []Change) {
 	}
 }
 
-// RevisionNotFoundError says that a pin names a revision that was never published or is pruned.
+// RevisionNotFoundError says that a pin names a revision that was never published or is pruned, or that is not the claimant's.
 type RevisionNotFoundError struct {
 	ExamKey  string
 	Revision int64
+	// Unowned is true if the revision exists, but the key has no owner or its exam is withdrawn, and the claimant remembers no
+	// publication.
+	Unowned bool
 }
 
 func (e *RevisionNotFoundError) Error() string {
+	if e.Unowned {
+		return fmt.Sprintf("revision %d of exam %s was published by another resource: publish the declared exam before a roll-back",
+			e.Revision, e.ExamKey)
+	}
 	return fmt.Sprintf("exam %s has no revision %d", e.ExamKey, e.Revision)
 }
 

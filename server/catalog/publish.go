@@ -97,7 +97,8 @@ func (p *Publisher) Publish(ctx context.Context, claim Claim, exam ValidExam, op
 }
 
 // RollBack publishes the content of an earlier revision under a new number. It needs no declared exam, so it works while the declared
-// content is broken. It takes the claim as Publish does.
+// content is broken. It takes the claim from another owner as Publish does. It takes no free claim and brings no withdrawn exam back,
+// unless options.Remembered shows that the claimant published the exam before.
 //
 // It fails with *ClaimConflictError, *SealError, *RevisionNotFoundError or *DamagedError; nothing is published then.
 func (p *Publisher) RollBack(ctx context.Context, claim Claim, examKey string, revision int64, options Options) (Publication, error) {
@@ -170,6 +171,9 @@ func (p *Publisher) restore(ctx context.Context, claim Claim, examKey string, pi
 	if row.PinnedDigest == nil {
 		return Publication{}, missing
 	}
+	if err := current.admitRollBack(examKey, pin, options); err != nil {
+		return Publication{}, err
+	}
 	pinned, err := pinnedContent(row)
 	if err != nil || !row.PinnedIntact {
 		return Publication{}, &DamagedError{ExamKey: examKey, Revision: pin}
@@ -238,6 +242,9 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 	err := pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
 		q := catalogdb.New(tx)
 		current, err := lock(ctx, q, key, claim, options)
+		if err == nil && next.pin > 0 {
+			err = current.admitRollBack(key, next.pin, options)
+		}
 		if err != nil {
 			return err
 		}

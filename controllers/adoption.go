@@ -23,7 +23,8 @@ func (s *examScope) mayAdopt() bool {
 // namespace could take every exam of the cluster otherwise.
 //
 // A key moves freely within its namespace, whose authors could have written the owner itself. So does one that was left
-// behind, but not with spec.revision: a roll-back takes no key without an owner. The catalogue is told from whom the key may be taken: whoever comes in between is asked about anew.
+// behind, but not with spec.revision: a roll-back takes no key without an owner. The catalogue is told from whom the key
+// may be taken: whoever comes in between is asked about anew.
 func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope, owner catalog.Claim) error {
 	if owner.Cluster == s.claim.Cluster && owner.Namespace == s.claim.Namespace {
 		return nil

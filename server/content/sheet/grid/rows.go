@@ -116,11 +116,11 @@ func (r *sheetReader) cell(e element) error {
 		return errorf("has more than %d columns", maxSheetColumns)
 	}
 	r.column = column
-	value, text, formula, err := r.content()
+	found, err := r.content()
 	if err != nil {
 		return err
 	}
-	cell, err := r.workbook.cell(e, value, text, formula)
+	cell, err := r.workbook.cell(e, found)
 	if err != nil || cell.Kind == Empty {
 		return err
 	}
@@ -132,53 +132,65 @@ func (r *sheetReader) cell(e element) error {
 	return nil
 }
 
-// content reads a cell until its end: its value, its own text, and whether it has a formula.
-func (r *sheetReader) content() (value, text string, formula bool, err error) {
-	var b []byte
+// contents are the parts of a cell.
+type contents struct {
+	value, formula []byte
+	// text is the cell's own text; most cells share theirs.
+	text       string
+	hasFormula bool
+}
+
+// content reads a cell until its end.
+func (r *sheetReader) content() (found contents, err error) {
 	end := r.xml.depth
-	inValue := false
+	var target *[]byte
 	for {
 		token, err := r.xml.next()
 		if err != nil {
-			return "", "", false, err
+			return found, err
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
 			switch token.Name.Local {
 			case "v":
-				inValue = true
+				target = &found.value
 			case "f":
-				formula = true
+				target, found.hasFormula = &found.formula, true
 			case "is":
-				if text, err = r.xml.text(r.workbook.budget); err != nil {
-					return "", "", false, err
+				if found.text, err = r.xml.text(r.workbook.budget); err != nil {
+					return found, err
 				}
 			}
 		case xml.EndElement:
-			inValue = false
+			target = nil
 			if r.xml.depth < end {
-				return string(b), text, formula, nil
+				return found, nil
 			}
 		case xml.CharData:
-			if inValue {
-				if b, err = appendText(b, token, r.workbook.budget); err != nil {
-					return "", "", false, err
-				}
+			if target == nil {
+				continue
+			}
+			if *target, err = appendText(*target, token, r.workbook.budget); err != nil {
+				return found, err
 			}
 		case nil:
-			return string(b), text, formula, nil
+			return found, nil
 		}
 	}
 }
 
 // cell returns the cell of an element with these contents.
-func (w *Workbook) cell(e element, value, text string, formula bool) (Cell, error) {
-	if formula {
+func (w *Workbook) cell(e element, found contents) (Cell, error) {
+	value := string(found.value)
+	if found.hasFormula {
+		if formula := string(found.formula); formula == "TRUE()" || formula == "FALSE()" { // LibreOffice saves truth values as these constants
+			return Cell{Kind: Boolean, Text: strings.TrimSuffix(formula, "()")}, nil
+		}
 		return Cell{Kind: Formula, Text: value}, nil
 	}
 	switch kind := e.attribute("t"); kind {
 	case "inlineStr":
-		return textCell(text), nil
+		return textCell(found.text), nil
 	case "str":
 		return textCell(unescape(value)), nil
 	case "e":

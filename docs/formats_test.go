@@ -134,7 +134,7 @@ func table(page *strings.Builder, record fields.Record, schema fields.Schema, ti
 		if schema.Required(record, field) {
 			required = "yes"
 		}
-		rows += fmt.Sprintf("| `%s` | %s | %s | %s | %s |\n", name(field), field.Type, required, schema.Limits(record, field), field.About)
+		rows += fmt.Sprintf("| %#q | %s | %s | %s | %s |\n", name(field), field.Type, required, schema.Limits(record, field), field.About)
 	}
 	if rows != "" {
 		page.WriteString("| " + title + " | Type | Required | Limits | Meaning |\n|---|---|---|---|---|\n" + rows + "\n")
@@ -152,10 +152,12 @@ func exampleLine(t *testing.T, record fields.Record) string {
 		at := value
 		path := strings.Split(field.JSON, ".")
 		for _, name := range path[:len(path)-1] {
-			if at[name] == nil {
-				at[name] = make(map[string]any)
+			below, ok := at[name].(map[string]any)
+			if !ok {
+				below = make(map[string]any)
+				at[name] = below
 			}
-			at = at[name].(map[string]any)
+			at = below
 		}
 		at[path[len(path)-1]] = exampleValue(t, field)
 	}

@@ -66,8 +66,10 @@ func TestImportOfASheetReportsEveryProblem(t *testing.T) {
 	stdout, _ = ran(t, 1, "content", "import", "--format", "csv", "--from", from, "--out", t.TempDir(), "-o", "json")
 	var report struct {
 		Problems []struct {
-			File, Field  string
-			Line, Column int
+			File   string `json:"file"`
+			Field  string `json:"field"`
+			Line   int    `json:"line"`
+			Column int    `json:"column"`
 		} `json:"problems"`
 	}
 	check.NoError(t, json.Unmarshal([]byte(stdout), &report))

@@ -136,13 +136,15 @@ func newContentTemplate() *cobra.Command {
 			if err := cli.Require("out", to); err != nil {
 				return err
 			}
-			files, err := []string{to}, error(nil)
+			files := []string{to}
+			write := func() error { return sheet.WriteTemplateXLSX(to) }
 			if format == "csv" {
-				files, err = sheet.WriteTemplateCSV(to)
-			} else {
-				err = sheet.WriteTemplateXLSX(to)
+				write = func() (err error) {
+					files, err = sheet.WriteTemplateCSV(to)
+					return err
+				}
 			}
-			if err != nil {
+			if err := write(); err != nil {
 				return err
 			}
 			return printReport(cmd, &out, templateReport{files})

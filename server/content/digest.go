@@ -115,32 +115,16 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 		if err := ctx.Err(); err != nil {
 			return DigestReport{}, err
 		}
-		content := &b.Contents[i]
-		if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
-			continue
-		}
-		exam, err := assembleUnchecked(ctx, content, b)
+		found, err := sealsOf(ctx, b, &b.Contents[i], options)
 		if err != nil {
 			return DigestReport{}, err
 		}
-		for j, paper := range exam.Papers {
-			if !options.selects(paper.ID) {
-				continue
+		for _, found := range found {
+			if found.edit != nil {
+				missing = append(missing, found.edit.missing()...)
+				edits.add(*found.edit)
 			}
-			seal, err := sealOf(content, j, paper)
-			if err != nil {
-				return DigestReport{}, err
-			}
-			if stale := seal.Signature == SignatureStale; options.Write && (!seal.Matches || stale) {
-				edit := newSeal(content, j, seal, options)
-				missing = append(missing, edit.missing()...)
-				edits.add(edit)
-				seal.Written, seal.Matches = true, true
-				if stale {
-					seal.Signature = SignatureRemoved
-				}
-			}
-			seals = append(seals, seal)
+			seals = append(seals, found.seal)
 		}
 	}
 	if err := AsError(SortProblems(missing)); err != nil {
@@ -150,6 +134,44 @@ func Digest(ctx context.Context, b *Files, options DigestOptions) (DigestReport,
 		return DigestReport{}, err
 	}
 	return DigestReport{Papers: seals}, nil
+}
+
+// foundSeal is the seal of a paper, and its edit if the file must change.
+type foundSeal struct {
+	seal PaperSeal
+	edit *sealEdit
+}
+
+// sealsOf returns the seals of the papers of content that the options select.
+func sealsOf(ctx context.Context, b *Files, content *Content, options DigestOptions) ([]foundSeal, error) {
+	if !slices.ContainsFunc(content.Spec.Papers, func(p v1alpha1.Paper) bool { return options.selects(p.PaperID) }) {
+		return nil, nil
+	}
+	exam, err := assembleUnchecked(ctx, content, b)
+	if err != nil {
+		return nil, err
+	}
+	var seals []foundSeal
+	for i, paper := range exam.Papers {
+		if !options.selects(paper.ID) {
+			continue
+		}
+		seal, err := sealOf(content, i, paper)
+		if err != nil {
+			return nil, err
+		}
+		found := foundSeal{seal: seal}
+		if stale := seal.Signature == SignatureStale; options.Write && (!seal.Matches || stale) {
+			edit := newSeal(content, i, seal, options)
+			found.edit = &edit
+			found.seal.Written, found.seal.Matches = true, true
+			if stale {
+				found.seal.Signature = SignatureRemoved
+			}
+		}
+		seals = append(seals, found)
+	}
+	return seals, nil
 }
 
 // errWithoutSeals is Err without the problems of seals, which Digest can write.

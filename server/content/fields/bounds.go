@@ -28,7 +28,7 @@ func ReadSchema() (Schema, error) {
 // at returns the schema of a value, and reports whether the objects around it, below a record, require it.
 func (s Schema) at(record, field string) (schema *apiextensionsv1.JSONSchemaProps, required bool) {
 	schema = &s.root
-	for _, step := range strings.Split(strings.ReplaceAll(record, "[]", ""), ".") {
+	for step := range strings.SplitSeq(strings.ReplaceAll(record, "[]", ""), ".") {
 		schema = below(schema, step)
 	}
 	if schema.Items != nil {

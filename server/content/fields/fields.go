@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"slices"
 	"strings"
 
 	"examprep.dev/server/content/syntax"
@@ -91,10 +92,8 @@ func (r Record) Example(column string) string {
 // Column returns the field with a column, and reports whether there is one.
 func (r Record) Column(name string) (Field, bool) {
 	for _, field := range r.Fields {
-		for _, column := range field.Columns() {
-			if column == name {
-				return field, true
-			}
+		if slices.Contains(field.Columns(), name) {
+			return field, true
 		}
 	}
 	return Field{}, false

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -98,8 +99,8 @@ func (s *staging) removeStale() (removed []string, err error) {
 // discard removes the staged files. If nothing was moved, it also removes the folders that were created.
 func (s *staging) discard(err error) error {
 	failed := os.RemoveAll(s.folder)
-	for i := len(s.made) - 1; i >= 0; i-- {
-		failed = errors.Join(failed, os.Remove(s.made[i]))
+	for _, folder := range slices.Backward(s.made) {
+		failed = errors.Join(failed, os.Remove(folder))
 	}
 	return errors.Join(err, failed)
 }

@@ -71,8 +71,8 @@ func fill(value reflect.Value) {
 		}
 		fill(value.Elem())
 	case reflect.Struct:
-		for i := range value.NumField() {
-			fill(value.Field(i))
+		for _, field := range value.Fields() {
+			fill(field)
 		}
 	case reflect.Slice:
 		if value.Type().Elem().Kind() == reflect.Uint8 {

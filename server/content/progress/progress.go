@@ -39,6 +39,11 @@ func From(ctx context.Context) Reporter {
 
 type silent struct{}
 
+// Start does nothing.
 func (silent) Start(string, int64, Unit) {}
-func (silent) Add(int64)                 {}
-func (silent) Done()                     {}
+
+// Add does nothing.
+func (silent) Add(int64) {}
+
+// Done does nothing.
+func (silent) Done() {}

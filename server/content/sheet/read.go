@@ -87,7 +87,7 @@ func (r *reader) readTable(ctx context.Context, record fields.Record, schema fie
 	t, err := r.source.open(record)
 	if t == nil && err == nil {
 		if !record.Optional {
-			r.report(syntax.Position{File: r.source.name()}, "", "has no %s", record.Sheet)
+			r.reportf(syntax.Position{File: r.source.name()}, "", "has no %s", record.Sheet)
 		}
 		return nil
 	}
@@ -110,7 +110,7 @@ func (r *reader) readTable(ctx context.Context, record fields.Record, schema fie
 	} else if named, ok := errors.AsType[*fileError](err); ok {
 		at.File = named.file
 	}
-	r.report(at, "", "%s", failed.Detail)
+	r.reportf(at, "", "%s", failed.Detail)
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (r *reader) readRows(ctx context.Context, t *table, use func(*values)) erro
 		}
 	}
 	if !headed {
-		r.report(t.position(0, 0), "", "is empty: its first row must have the names of the columns")
+		r.reportf(t.position(0, 0), "", "is empty: its first row must have the names of the columns")
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (r *reader) checkRow(v *values) {
 	for i := range v.row.Cells {
 		cell := &v.row.Cells[i]
 		if cell.Kind != grid.Empty && !v.table.has(i) {
-			r.report(v.table.position(cell.Line, cell.Column), "", "the cell has no column: the first row has no name above it")
+			r.reportf(v.table.position(cell.Line, cell.Column), "", "the cell has no column: the first row has no name above it")
 		}
 	}
 	for _, name := range v.table.required {
@@ -167,7 +167,7 @@ func (r *reader) checkRow(v *values) {
 			if v.table.sheet != "" {
 				at.Column = v.table.columns[name] + 1
 			}
-			r.report(at, name, "is required")
+			r.reportf(at, name, "is required")
 		}
 	}
 }
@@ -187,12 +187,12 @@ func (r *reader) checkParts() {
 	for _, exam := range r.exams {
 		if len(exam.papers) == 0 {
 			at, name := r.tables["exams"].place(exam.line, syntax.Path{}.Field("examKey"))
-			r.report(at, name, "exam %s has no paper", exam.spec.ExamKey)
+			r.reportf(at, name, "exam %s has no paper", exam.spec.ExamKey)
 		}
 		for _, paper := range exam.papers {
 			if len(paper.lines) == 0 {
 				at, name := r.tables["papers"].place(paper.line, syntax.Path{}.Field("paperID"))
-				r.report(at, name, "paper %s has no question", paper.value.PaperID)
+				r.reportf(at, name, "paper %s has no question", paper.value.PaperID)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func readWorkbook(ctx context.Context, file string) (*importer.Input, error) {
 	book, err := grid.OpenWorkbook(file)
 	if failed, ok := errors.AsType[*grid.Error](err); ok {
 		r := &reader{}
-		r.report(syntax.Position{File: file}, "", "%s", failed.Detail)
+		r.reportf(syntax.Position{File: file}, "", "%s", failed.Detail)
 		return r.input(), nil
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func (r *reader) checkSheets(file string, sheets []string) {
 		switch meant := suggestion(name, known); {
 		case slices.Contains(known, name) || name == explanations:
 		case meant != "":
-			r.report(syntax.Position{File: file}, "", "the sheet %q is not known%s", name, meant)
+			r.reportf(syntax.Position{File: file}, "", "the sheet %q is not known%s", name, meant)
 		default:
 			r.ignored[file+": sheet "+strings.TrimSpace(name)]++
 		}

@@ -60,16 +60,16 @@ func (r *reader) readHeader(t *table, header grid.Row) bool {
 		switch {
 		case name == "": // cells below it are a problem
 		case !slices.Contains(known, name):
-			r.report(at, name, "is not a column of %s%s; its columns are %s", t.record.Sheet, suggestion(name, known), strings.Join(known, ", "))
+			r.reportf(at, name, "is not a column of %s%s; its columns are %s", t.record.Sheet, suggestion(name, known), strings.Join(known, ", "))
 		case again:
-			r.report(at, name, "is a column already")
+			r.reportf(at, name, "is a column already")
 		default:
 			t.columns[name] = i
 		}
 	}
 	for _, name := range t.required {
 		if _, ok := t.columns[name]; !ok {
-			r.report(t.position(header.Line, 0), name, "the column is missing")
+			r.reportf(t.position(header.Line, 0), name, "the column is missing")
 		}
 	}
 	return len(r.problems) == before
@@ -88,13 +88,13 @@ func suggestion(name string, known []string) string {
 	return ""
 }
 
-// report adds an error.
-func (r *reader) report(at syntax.Position, field, format string, args ...any) {
+// reportf adds an error.
+func (r *reader) reportf(at syntax.Position, field, format string, args ...any) {
 	r.add(content.Problem{Position: at, Field: field, Detail: fmt.Sprintf(format, args...)})
 }
 
-// warn adds a warning.
-func (r *reader) warn(at syntax.Position, field, format string, args ...any) {
+// warnf adds a warning.
+func (r *reader) warnf(at syntax.Position, field, format string, args ...any) {
 	r.add(content.Problem{Position: at, Field: field, Detail: fmt.Sprintf(format, args...), Severity: content.SeverityWarning})
 }
 

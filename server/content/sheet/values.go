@@ -45,7 +45,7 @@ func (v *values) cell(name string) grid.Cell {
 
 func (v *values) reportf(name, format string, args ...any) {
 	cell := v.cell(name)
-	v.reader.report(v.table.position(cell.Line, cell.Column), name, format, args...)
+	v.reader.reportf(v.table.position(cell.Line, cell.Column), name, format, args...)
 }
 
 // readable reports whether a cell has a value of some type. It reports the problems of other cells.
@@ -95,11 +95,11 @@ func (v *values) checkCSV(name string, cell grid.Cell) {
 	at := v.table.position(cell.Line, cell.Column)
 	switch {
 	case failures.MatchString(cell.Text):
-		v.reader.report(at, name, "is the error %s", cell.Text)
+		v.reader.reportf(at, name, "is the error %s", cell.Text)
 	case shortened.MatchString(cell.Text):
-		v.reader.warn(at, name, "%s looks like a longer number that a spreadsheet program has shortened", cell.Text)
+		v.reader.warnf(at, name, "%s looks like a longer number that a spreadsheet program has shortened", cell.Text)
 	case strings.HasPrefix(cell.Text, "="):
-		v.reader.warn(at, name, "looks like a formula; it is read as text")
+		v.reader.warnf(at, name, "looks like a formula; it is read as text")
 	}
 }
 

@@ -38,12 +38,10 @@ func decode(source io.Reader, name string) (text io.Reader, decoded bool, err er
 		return nil, false, err
 	}
 	buffer := bufio.NewReader(source)
-	head, err := buffer.Peek(3)
-	if err != nil && !errors.Is(err, io.EOF) {
+	isUTF8, isUTF16, err := byteOrderMark(buffer)
+	if err != nil {
 		return nil, false, err
 	}
-	isUTF16 := bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
-	isUTF8 := bytes.HasPrefix(head, []byte("\xef\xbb\xbf"))
 	canonical, err := ianaindex.IANA.Name(named)
 	if err != nil {
 		return nil, false, fmt.Errorf("the encoding %q has no name: %w", name, err)
@@ -63,6 +61,16 @@ func decode(source io.Reader, name string) (text io.Reader, decoded bool, err er
 	default:
 		return transform.NewReader(buffer, named.NewDecoder()), true, nil
 	}
+}
+
+// byteOrderMark reports whether a text begins with a byte order mark. It reads nothing.
+func byteOrderMark(text *bufio.Reader) (isUTF8, isUTF16 bool, err error) {
+	head, err := text.Peek(3)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, false, err
+	}
+	isUTF16 = bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff"))
+	return bytes.HasPrefix(head, []byte("\xef\xbb\xbf")), isUTF16, nil
 }
 
 func isInvalidUTF8(err error) bool { return errors.Is(err, encoding.ErrInvalidUTF8) }

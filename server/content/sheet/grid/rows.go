@@ -207,24 +207,34 @@ func (w *Workbook) cell(e element, found contents) (Cell, error) {
 	}
 }
 
+// valueCell returns a cell with the value of an element. kind is "s" (the number of a shared text), "b", "n" or empty.
 func (w *Workbook) valueCell(e element, kind, value string) (Cell, error) {
 	switch kind {
 	case "s":
-		index, err := strconv.Atoi(value)
-		if err != nil || index < 0 || index >= len(w.strings) {
-			return Cell{}, errorf("has a cell with the text number %.20q, which does not exist", value)
-		}
-		text := w.strings[index]
-		if w.budget.text -= int64(len(text)); w.budget.text < 0 { // a text can be in many cells
-			return Cell{}, errorf("has more than %d MiB of texts", maxTextBytes>>20)
-		}
-		return textCell(text), nil
+		return w.sharedCell(value)
 	case "b":
 		if value != "0" && value != "1" {
 			return Cell{}, errorf("has a cell with the truth value %.20q", value)
 		}
 		return Cell{Kind: Boolean, Text: map[string]string{"0": "FALSE", "1": "TRUE"}[value]}, nil
+	default:
+		return w.numberCell(e, value)
 	}
+}
+
+func (w *Workbook) sharedCell(value string) (Cell, error) {
+	index, err := strconv.Atoi(value)
+	if err != nil || index < 0 || index >= len(w.strings) {
+		return Cell{}, errorf("has a cell with the text number %.20q, which does not exist", value)
+	}
+	text := w.strings[index]
+	if w.budget.text -= int64(len(text)); w.budget.text < 0 { // a text can be in many cells
+		return Cell{}, errorf("has more than %d MiB of texts", maxTextBytes>>20)
+	}
+	return textCell(text), nil
+}
+
+func (w *Workbook) numberCell(e element, value string) (Cell, error) {
 	number, err := strconv.ParseFloat(value, 64)
 	if err != nil || math.IsInf(number, 0) || math.IsNaN(number) || strings.ContainsAny(value, "xX_pP") {
 		return Cell{}, errorf("has a cell with the number %.40q", value)

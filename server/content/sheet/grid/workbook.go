@@ -41,7 +41,7 @@ type budget struct{ xml, text int64 }
 
 // OpenWorkbook opens a file and reads all of it but the cells.
 func OpenWorkbook(name string) (*Workbook, error) {
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // the file that the user named
 	if err != nil {
 		return nil, fmt.Errorf("open workbook: %w", err)
 	}
@@ -87,6 +87,7 @@ type directory struct {
 
 var errDirectory = errors.New("too many parts")
 
+// ReadAt reads from the workbook.
 func (d *directory) ReadAt(p []byte, at int64) (int, error) {
 	if !d.opened {
 		if d.left -= int64(len(p)); d.left < 0 {

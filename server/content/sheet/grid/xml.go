@@ -35,8 +35,10 @@ type limited struct {
 	token  int
 }
 
-func (l *limited) Read([]byte) (int, error) { return 0, errors.ErrUnsupported } // the decoder reads bytes
+// Read makes a limited an io.Reader; the decoder reads bytes instead.
+func (l *limited) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
 
+// ReadByte reads a byte of the token.
 func (l *limited) ReadByte() (byte, error) {
 	if l.token++; l.token > maxTokenBytes {
 		return 0, fmt.Errorf("an element or a text has more than %d bytes", maxTokenBytes)

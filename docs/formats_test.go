@@ -134,7 +134,9 @@ func table(page *strings.Builder, record fields.Record, schema fields.Schema, ti
 		if schema.Required(record, field) {
 			required = "yes"
 		}
-		rows += fmt.Sprintf("| %#q | %s | %s | %s | %s |\n", name(field), field.Type, required, schema.Limits(record, field), field.About)
+		rows += "| `" + name(field) + "` | " + strings.Join([]string{
+			string(field.Type), required, schema.Limits(record, field), field.About,
+		}, " | ") + " |\n"
 	}
 	if rows != "" {
 		page.WriteString("| " + title + " | Type | Required | Limits | Meaning |\n|---|---|---|---|---|\n" + rows + "\n")

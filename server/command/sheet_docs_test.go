@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,10 +67,14 @@ func TestThreeExamsInASheetAreServed(t *testing.T) {
 			path := words[len(words)-1]
 			body := regexp.MustCompile(`-d '([^']*)'`).FindStringSubmatch(command)
 			body = append(body, "", "")
+			wants := []string{"bridge-licence"}
+			if strings.HasSuffix(path, "/list") { // a pod reads published exams one by one
+				wants = append(wants, "harbour-pilot", "lock-keeper")
+			}
 			testkit.Eventually(t, command, func() bool {
 				text := post(t, strings.Replace(path, "$API_URL", url, 1), key, body[1])
 				responses = append(responses, text)
-				return strings.Contains(text, "bridge-licence")
+				return !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(text, want) })
 			})
 		case words[1] == "keys":
 			key, _ = i.execute(t, words[1:]...)["key"].(string)

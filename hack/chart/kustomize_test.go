@@ -3,7 +3,6 @@ package chart_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -91,17 +90,19 @@ func TestGeneratedNamesReachExamsAndEndpoints(t *testing.T) {
 		"components: [../kustomize]\n": true,
 	} {
 		made := kustomize(t, addition)
-		for _, reference := range []struct{ field, generated string }{
+		for _, reference := range []struct{ field, generated, base string }{
 			{
 				at(t, made["ExamContent"], "spec", "papers", 1, "questionsFrom", 0, "configMapKeyRef", "name"),
 				at(t, made["ConfigMap"], "metadata", "name"),
+				"geography-questions",
 			},
 			{
 				at(t, made["WebhookEndpoint"], "spec", "signingSecretRef", "name"),
 				at(t, made["Secret"], "metadata", "name"),
+				"results-signing",
 			},
 		} {
-			if !strings.Contains(reference.generated, "-") || (reference.field == reference.generated) != reach {
+			if reference.generated == reference.base || (reference.field == reference.generated) != reach {
 				t.Errorf("with %q the field has %s and the generated resource %s", addition, reference.field, reference.generated)
 			}
 		}

@@ -266,52 +266,71 @@ func handwritten() map[string]string {
 		}
 		return strings.Replace(goodExam, before, after, 1)
 	}
-	chunked := func(before, after string) string { return strings.Replace(chunkedExam(), before, after, 1) }
-	all := map[string]string{
-		"good":                              goodExam,
-		"good, in a ConfigMap":              chunkedExam(),
-		"name/with an underscore":           replaced("name: es-mir", "name: ES_MIR"),
-		"name/in capitals":                  replaced("name: es-mir", "name: ES-MIR"),
-		"name/with dots":                    replaced("name: es-mir", "name: es.mir"),
-		"name/with a slash":                 replaced("name: es-mir", "name: es/mir"),
-		"name/of 253":                       replaced("name: es-mir", "name: "+strings.Repeat("a", 253)),
-		"name/of 254":                       replaced("name: es-mir", "name: "+strings.Repeat("a", 254)),
-		"name/none":                         replaced("  name: es-mir\n", "  labels: {a: b}\n"),
-		"name/a number":                     replaced("name: es-mir", "name: 1"),
-		"metadata/unknown":                  replaced("  name: es-mir\n", "  name: es-mir\n  nane: x\n"),
-		"metadata/label with a blank":       replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: b c}\n"),
-		"metadata/label key":                replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a b: c}\n"),
-		"metadata/label of 64":              replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: "+strings.Repeat("a", 64)+"}\n"),
-		"metadata/label a number":           replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: 1}\n"),
-		"metadata/annotation key":           replaced("  name: es-mir\n", "  name: es-mir\n  annotations: {a b: c}\n"),
-		"metadata/annotation a boolean":     replaced("  name: es-mir\n", "  name: es-mir\n  annotations: {a: true}\n"),
-		"metadata/finalizer":                replaced("  name: es-mir\n", "  name: es-mir\n  finalizers: ['a b']\n"),
-		"characters/U+007F":                 replaced("prompt: Two?", `prompt: "a\x7fb"`),
-		"characters/U+0085":                 replaced("prompt: Two?", `prompt: "a\x85b"`),
-		"characters/U+0000":                 replaced("prompt: Two?", `prompt: "a\0b"`),
-		"characters/form feed":              replaced("prompt: Two?", `prompt: "\frac"`),
-		"characters/tab and line feed":      replaced("prompt: Two?", `prompt: "a\tb\nc"`),
-		"characters/carriage return":        replaced("prompt: Two?", `prompt: "a\rb"`),
-		"characters/U+FFFF":                 replaced("prompt: Two?", `prompt: "a\uffffb"`),
-		"characters/emoji":                  replaced("prompt: Two?", `prompt: "😀"`),
-		"characters/blank":                  replaced("prompt: Two?", `prompt: "  "`),
-		"yaml/octal":                        replaced("number: 2\n", "number: 010\n"),
-		"yaml/underscore":                   replaced("{number: 2}", "{number: 1_0}"),
-		"yaml/hexadecimal":                  replaced("{number: 2}", "{number: 0x1F}"),
-		"yaml/too many digits":              replaced("{number: 2}", "{number: 9007199254740993}"),
-		"yaml/boolean of 1.1":               replaced("countryCode: ES", "countryCode: NO"),
-		"yaml/boolean of 1.1 in a boolean":  replaced("  countryCode: ES\n", "  suspend: no\n"),
-		"yaml/date":                         replaced("title: MIR 2013", "title: 2013-01-01"),
-		"yaml/null":                         replaced("countryCode: ES", "countryCode: null"),
-		"yaml/null of a required field":     replaced("  name: MIR\n", "  name: ~\n"),
-		"yaml/null in free form":            replaced("  countryCode: ES\n", "  scoring: {note: null}\n"),
-		"yaml/key twice":                    replaced("  countryCode: ES\n", "  countryCode: ES\n  countryCode: ES\n"),
-		"yaml/key of another case":          replaced("countryCode", "countrycode"),
-		"yaml/alias":                        replaced("prompt: Two?", "prompt: &a Two?\n          explanation: *a"),
-		"yaml/merge key":                    replaced("options: {A: yes it is, B: no it is not}", "options: {<<: {A: one}, B: two}"),
-		"yaml/merge key behind":             replaced("options: {A: yes it is, B: no it is not}", "options: {A: two, <<: {A: one}, B: two}"),
-		"yaml/tabs":                         replaced("  name: MIR\n", "\tname: MIR\n"),
-		"yaml/letters that are booleans":    replaced("options: {A: yes it is, B: no it is not}", "options: {A: one, N: two, Y: three}"),
+	all := handwrittenChunks()
+	maps.Copy(all, handwrittenStreams())
+	maps.Copy(all, map[string]string{
+		"good":                             goodExam,
+		"good, in a ConfigMap":             chunkedExam(),
+		"name/with an underscore":          replaced("name: es-mir", "name: ES_MIR"),
+		"name/in capitals":                 replaced("name: es-mir", "name: ES-MIR"),
+		"name/with dots":                   replaced("name: es-mir", "name: es.mir"),
+		"name/with a slash":                replaced("name: es-mir", "name: es/mir"),
+		"name/of 253":                      replaced("name: es-mir", "name: "+strings.Repeat("a", 253)),
+		"name/of 254":                      replaced("name: es-mir", "name: "+strings.Repeat("a", 254)),
+		"name/none":                        replaced("  name: es-mir\n", "  labels: {a: b}\n"),
+		"name/a number":                    replaced("name: es-mir", "name: 1"),
+		"metadata/unknown":                 replaced("  name: es-mir\n", "  name: es-mir\n  nane: x\n"),
+		"metadata/label with a blank":      replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: b c}\n"),
+		"metadata/label key":               replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a b: c}\n"),
+		"metadata/label of 64":             replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: "+strings.Repeat("a", 64)+"}\n"),
+		"metadata/label a number":          replaced("  name: es-mir\n", "  name: es-mir\n  labels: {a: 1}\n"),
+		"metadata/annotation key":          replaced("  name: es-mir\n", "  name: es-mir\n  annotations: {a b: c}\n"),
+		"metadata/annotation a boolean":    replaced("  name: es-mir\n", "  name: es-mir\n  annotations: {a: true}\n"),
+		"metadata/finalizer":               replaced("  name: es-mir\n", "  name: es-mir\n  finalizers: ['a b']\n"),
+		"characters/U+007F":                replaced("prompt: Two?", `prompt: "a\x7fb"`),
+		"characters/U+0085":                replaced("prompt: Two?", `prompt: "a\x85b"`),
+		"characters/U+0000":                replaced("prompt: Two?", `prompt: "a\0b"`),
+		"characters/form feed":             replaced("prompt: Two?", `prompt: "\frac"`),
+		"characters/tab and line feed":     replaced("prompt: Two?", `prompt: "a\tb\nc"`),
+		"characters/carriage return":       replaced("prompt: Two?", `prompt: "a\rb"`),
+		"characters/U+FFFF":                replaced("prompt: Two?", `prompt: "a\uffffb"`),
+		"characters/emoji":                 replaced("prompt: Two?", `prompt: "😀"`),
+		"characters/blank":                 replaced("prompt: Two?", `prompt: "  "`),
+		"yaml/octal":                       replaced("number: 2\n", "number: 010\n"),
+		"yaml/underscore":                  replaced("{number: 2}", "{number: 1_0}"),
+		"yaml/hexadecimal":                 replaced("{number: 2}", "{number: 0x1F}"),
+		"yaml/too many digits":             replaced("{number: 2}", "{number: 9007199254740993}"),
+		"yaml/boolean of 1.1":              replaced("countryCode: ES", "countryCode: NO"),
+		"yaml/boolean of 1.1 in a boolean": replaced("  countryCode: ES\n", "  suspend: no\n"),
+		"yaml/date":                        replaced("title: MIR 2013", "title: 2013-01-01"),
+		"yaml/null":                        replaced("countryCode: ES", "countryCode: null"),
+		"yaml/null of a required field":    replaced("  name: MIR\n", "  name: ~\n"),
+		"yaml/null in free form":           replaced("  countryCode: ES\n", "  scoring: {note: null}\n"),
+		"yaml/key twice":                   replaced("  countryCode: ES\n", "  countryCode: ES\n  countryCode: ES\n"),
+		"yaml/key of another case":         replaced("countryCode", "countrycode"),
+		"yaml/alias":                       replaced("prompt: Two?", "prompt: &a Two?\n          explanation: *a"),
+		"yaml/merge key":                   replaced("options: {A: yes it is, B: no it is not}", "options: {<<: {A: one}, B: two}"),
+		"yaml/merge key behind":            replaced("options: {A: yes it is, B: no it is not}", "options: {A: two, <<: {A: one}, B: two}"),
+		"yaml/tabs":                        replaced("  name: MIR\n", "\tname: MIR\n"),
+		"yaml/letters that are booleans":   replaced("options: {A: yes it is, B: no it is not}", "options: {A: one, N: two, Y: three}"),
+		"pin/of a broken exam":             strings.Replace(strings.Replace(chunkedExam(), `{"choice":"A"}`, `{"choice":"Z"}`, 1), "  countryCode: ES\n", "  revision: 3\n", 1),
+		"pin/of no revision":               replaced("  countryCode: ES\n", "  revision: 0\n"),
+		"group/unknown kind":               "apiVersion: examprep.dev/v1alpha1\nkind: Exam\nmetadata: {name: a}\n",
+		"group/unknown version":            strings.Replace(goodExam, "v1alpha1", "v1", 1),
+		"status":                           goodExam + "status: {observedGeneration: 1}\n",
+		"status of a wrong type":           goodExam + "status: 1\n",
+		"unknown at the root":              goodExam + "extra: 1\n",
+		"no spec":                          "apiVersion: examprep.dev/v1alpha1\nkind: ExamContent\nmetadata: {name: a}\n",
+	})
+	for _, count := range []int{v1alpha1.MaxInlineQuestions, v1alpha1.MaxInlineQuestions + 1} {
+		all[fmt.Sprintf("%d inline questions", count)] = replaced("        - number: 2\n", manyQuestions(count-2)+"        - number: 2\n")
+	}
+	return all
+}
+
+// handwrittenStreams are files with several documents.
+func handwrittenStreams() map[string]string {
+	return map[string]string{
 		"stream/two resources":              goodExam + "---\n" + strings.ReplaceAll(goodExam, "es-mir", "es-eir"),
 		"stream/the second is bad":          goodExam + "---\n" + strings.NewReplacer("es-mir", "es-eir", "year: 2013", "year: 1").Replace(goodExam),
 		"stream/JSON in a row":              jsonTier("a", 1) + "\n" + jsonTier("b", 1),
@@ -321,6 +340,13 @@ func handwritten() map[string]string {
 		"stream/behind a mark with content": goodExam + "--- {apiVersion: v1, kind: ConfigMap}\n",
 		"stream/empty documents":            "---\n# nothing\n---\n" + goodExam + "---\n",
 		"stream/byte order mark":            "\ufeff" + goodExam,
+	}
+}
+
+// handwrittenChunks are ConfigMaps and the chunks in them.
+func handwrittenChunks() map[string]string {
+	chunked := func(before, after string) string { return strings.Replace(chunkedExam(), before, after, 1) }
+	return map[string]string{
 		"config map/key with a blank":       strings.ReplaceAll(chunkedExam(), "q.jsonl", "q jsonl"),
 		"config map/key with an underscore": strings.ReplaceAll(chunkedExam(), "q.jsonl", "q_1"),
 		"config map/key of 253":             strings.ReplaceAll(chunkedExam(), "q.jsonl", strings.Repeat("q", 253)),
@@ -343,19 +369,7 @@ func handwritten() map[string]string {
 		"chunk/letter":                      chunked(`{"choice":"A"}`, `{"choice":"Z"}`),
 		"chunk/number twice":                chunked(`{"number":2,`, `{"number":1,`),
 		"chunk/too many digits":             chunked(`"answer":{"number":2}`, `"answer":{"number":9007199254740993}`),
-		"pin/of a broken exam":              strings.Replace(strings.Replace(chunkedExam(), `{"choice":"A"}`, `{"choice":"Z"}`, 1), "  countryCode: ES\n", "  revision: 3\n", 1),
-		"pin/of no revision":                replaced("  countryCode: ES\n", "  revision: 0\n"),
-		"group/unknown kind":                "apiVersion: examprep.dev/v1alpha1\nkind: Exam\nmetadata: {name: a}\n",
-		"group/unknown version":             strings.Replace(goodExam, "v1alpha1", "v1", 1),
-		"status":                            goodExam + "status: {observedGeneration: 1}\n",
-		"status of a wrong type":            goodExam + "status: 1\n",
-		"unknown at the root":               goodExam + "extra: 1\n",
-		"no spec":                           "apiVersion: examprep.dev/v1alpha1\nkind: ExamContent\nmetadata: {name: a}\n",
 	}
-	for _, count := range []int{v1alpha1.MaxInlineQuestions, v1alpha1.MaxInlineQuestions + 1} {
-		all[fmt.Sprintf("%d inline questions", count)] = replaced("        - number: 2\n", manyQuestions(count-2)+"        - number: 2\n")
-	}
-	return all
 }
 
 func jsonTier(name string, requests int) string {

@@ -22,7 +22,17 @@ func Compare(t testing.TB, name string, lines []string) {
 	if err := validate(lines); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-	lines = slices.Sorted(slices.Values(lines))
+	compareLines(t, file, slices.Sorted(slices.Values(lines)))
+}
+
+// CompareFile reports an error if text differs from a file, by its path from the test's folder. With the flag -update it writes the file.
+func CompareFile(t testing.TB, file, text string) {
+	t.Helper()
+	compareLines(t, file, strings.Split(strings.TrimSuffix(text, "\n"), "\n"))
+}
+
+func compareLines(t testing.TB, file string, lines []string) {
+	t.Helper()
 	if *update {
 		if err := write(file, lines); err != nil {
 			t.Fatal(err)
@@ -34,7 +44,7 @@ func Compare(t testing.TB, name string, lines []string) {
 		t.Fatal(err)
 	}
 	if changes := diff(recorded, lines); len(changes) > 0 {
-		t.Errorf("the list in %s has changed:\n%s\nif this is meant, run `go test -run '^%s$' -update` in this folder, or `make golden`",
+		t.Errorf("%s has changed:\n%s\nif this is meant, run `go test -run '^%s$' -update` in this folder, or `make golden`",
 			file, strings.Join(changes, "\n"), t.Name())
 	}
 }
@@ -97,24 +107,4 @@ func diff(recorded, lines []string) []string {
 		return []string{"its lines are not sorted"}
 	}
 	return changes
-}
-
-// CompareFile reports an error if text differs from a file, by its path from the test's folder. With the flag -update it writes the file.
-func CompareFile(t testing.TB, file, text string) {
-	t.Helper()
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if *update {
-		if err := write(file, lines); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	recorded, err := read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if changes := diff(recorded, lines); len(changes) > 0 {
-		t.Errorf("%s has changed:\n%s\nif this is meant, run `go test -run '^%s$' -update` in this folder, or `make golden`",
-			file, strings.Join(changes, "\n"), t.Name())
-	}
 }

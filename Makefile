@@ -150,8 +150,8 @@ lint: deps ## Lint with every linter that .golangci.yaml does not give a reason 
 	go -C hack/lint run ./layout -root $(CURDIR)
 	go -C hack/lint run ./prose -root $(CURDIR)
 	@linter=$(call tool,lint,golangci-lint); $(call each-module,$$linter run ./...)
-	$(HACKFLAGS) go run ./hack/openapi >.dev/openapi.json
-	.dev/bin/dev npm redocly lint --extends=recommended-strict .dev/openapi.json
+	.dev/bin/dev npm redocly lint --extends=recommended-strict api/openapi/openapi.json
+	.dev/bin/dev npm spectral lint --ruleset hack/lint/spectral.yaml --fail-severity hint api/openapi/openapi.json
 	$(HACKFLAGS) go run ./hack/console check
 
 # govulncheck -version succeeds without a database; only the line "DB updated" shows that there is one.
@@ -219,9 +219,10 @@ bench: deps ## Measure against the baselines (BENCHFLAGS='-only all -small -dura
 
 .PHONY: generate
 generate: FOR := lint
-generate: deps ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries, the console's copied modules
+generate: deps ## Write what is generated: deep copies, apply configurations, CRDs, the operator's role, queries, the console's copied modules, the complete contract and its page
 	CONTROLLER_GEN=$(call tool,codegen,controller-gen) SQLC=$(call tool,codegen,sqlc) hack/codegen/generate.sh
 	$(HACKFLAGS) go run ./hack/console vendor
+	$(HACKFLAGS) go run ./hack/openapi
 
 # Packages with tests named TestGolden…: only their test programs know the flag -update.
 golden-packages = $$(grep -rl --include='*_test.go' 'golden\.Compare' server controllers docs | xargs -n1 dirname | sort -u | sed '/testkit/d; s|^|./|')

@@ -1,61 +1,168 @@
-package openapi
+package openapi_test
 
 import (
-	"reflect"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
-	node "go.yaml.in/yaml/v3"
-	"sigs.k8s.io/yaml"
-
-	"examprep.dev/server/testkit"
+	"examprep.dev/api/openapi"
 	"examprep.dev/server/testkit/check"
 )
 
-func unchanged(*node.Node) error { return nil }
+// contract is the document as nested maps and lists.
+type contract struct {
+	t    *testing.T
+	root map[string]any
+}
 
-// This package converts YAML itself only to keep the order. The result must equal that of the usual library.
-func TestTheJSONSaysWhatTheYAMLSays(t *testing.T) {
-	converted, err := convert([]byte(document), unchanged)
-	check.NoError(t, err)
-	var got, want any
-	testkit.Decode(t, converted, &got)
-	check.NoError(t, yaml.UnmarshalStrict([]byte(document), &want))
-	if !reflect.DeepEqual(got, want) {
-		t.Error("JSON and YAML differ")
+func newContract(t *testing.T) contract {
+	t.Helper()
+	c := contract{t: t}
+	check.NoError(t, json.Unmarshal(openapi.JSON(), &c.root))
+	return c
+}
+
+func object(value any, names ...string) map[string]any {
+	for _, name := range names {
+		parent, _ := value.(map[string]any)
+		value = parent[name]
+	}
+	found, _ := value.(map[string]any)
+	return found
+}
+
+// walk visits value and all that it contains or refers to, each component once. The place is for messages.
+func (c contract) walk(value any, place string, seen map[string]bool, visit func(place string, node map[string]any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		if target, is := value["$ref"].(string); is {
+			if !seen[target] {
+				seen[target] = true
+				c.walk(object(c.root, strings.Split(strings.TrimPrefix(target, "#/"), "/")...), target, seen, visit)
+			}
+			return
+		}
+		visit(place, value)
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if name != "example" && name != "examples" {
+				c.walk(value[name], place+"/"+name, seen, visit)
+			}
+		}
+	case []any:
+		for i, element := range value {
+			c.walk(element, fmt.Sprintf("%s/%d", place, i), seen, visit)
+		}
 	}
 }
 
-func TestTheJSONKeepsTheOrder(t *testing.T) {
-	converted, err := JSON()
-	check.NoError(t, err)
-	text, last := string(converted), -1
-	for _, part := range []string{
-		`{"openapi":"3.1.`, `"info":{"title":`, `"version":"1.0.0"`, `"servers":`, `"paths":{"/exam-prep/list":`, `"/developer/usage":`,
-		`"webhooks":{"mock_attempt.submitted":`, `"components":`,
-	} {
-		at := strings.Index(text, part)
-		if at <= last {
-			t.Errorf("%s stands at %d, want it after %d", part, at, last)
+// operations yields the operations of paths.
+func (c contract) operations(yield func(id string, operation map[string]any) bool) {
+	for _, path := range slices.Sorted(maps.Keys(object(c.root, "paths"))) {
+		item := object(c.root, "paths", path)
+		for _, method := range slices.Sorted(maps.Keys(item)) {
+			operation := object(item, method)
+			if id, is := operation["operationId"].(string); is && !yield(id, operation) {
+				return
+			}
 		}
-		last = at
 	}
 }
 
-func TestWhatJSONCannotSayIsRefused(t *testing.T) {
-	for source, want := range map[string]string{
-		"a: 1\na: 2":            `duplicate`,
-		"a: &x 1\nb: *x":        "line 2: aliases",
-		"a: 2026-01-01":         "line 1: !!timestamp",
-		"a: 0x10":               "line 1: ",
-		"? [1]\n: 2":            "openapi.yaml",
-		"a: .inf":               "line 1: ",
-		"a: [":                  "read openapi.yaml",
-		"a: \"\\xff\"\n1: true": "openapi.yaml",
-	} {
-		got, err := convert([]byte(source), unchanged)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %s, %v, want an error with %q", source, got, err, want)
+func TestComponentNamesAreUniqueOverAllSections(t *testing.T) {
+	c, sections := newContract(t), map[string]string{}
+	for section := range object(c.root, "components") {
+		for name := range object(c.root, "components", section) {
+			if other, taken := sections[name]; taken {
+				t.Errorf("%s is a component in %s and in %s", name, other, section)
+			}
+			sections[name] = section
 		}
+	}
+}
+
+func TestSchemasHaveOneTypeAndAnchoredPatterns(t *testing.T) {
+	c := newContract(t)
+	c.walk(c.root, "", map[string]bool{}, func(place string, node map[string]any) {
+		if _, is := node["type"].([]any); is {
+			t.Errorf("%s has several types", place)
+		}
+		if pattern, is := node["pattern"].(string); is && (!strings.HasPrefix(pattern, "^") || !strings.HasSuffix(pattern, "$")) {
+			t.Errorf("%s: the pattern %s is not anchored", place, pattern)
+		}
+	})
+}
+
+// Clients must accept new values in responses. A generator makes a closed type of an enum.
+func TestEnumerationsInResponsesAreOpen(t *testing.T) {
+	c := newContract(t)
+	for id, operation := range c.operations {
+		c.walk(operation["responses"], id, map[string]bool{}, func(place string, node map[string]any) {
+			if node["enum"] != nil {
+				t.Errorf("%s is closed by enum", place)
+			}
+			if node["x-extensible-enum"] != nil && node["type"] != "string" {
+				t.Errorf("%s is not a string", place)
+			}
+		})
+	}
+}
+
+// Generators make a field with a default a required one.
+func TestFieldsOfBodiesHaveNoDefaultKeyword(t *testing.T) {
+	c := newContract(t)
+	for id, operation := range c.operations {
+		c.walk(operation["requestBody"], id, map[string]bool{}, func(place string, node map[string]any) {
+			if node["default"] != nil {
+				t.Errorf("%s has the keyword default", place)
+			}
+			value := node["x-default"]
+			if text, _ := node["description"].(string); value != nil && !strings.Contains(strings.ReplaceAll(text, "`", ""), fmt.Sprintf("Default: %v.", value)) {
+				t.Errorf("%s: the description does not say the default %v", place, value)
+			}
+		})
+	}
+}
+
+func TestEveryErrorHasOneSchema(t *testing.T) {
+	c := newContract(t)
+	for id, operation := range c.operations {
+		for status, response := range object(operation, "responses") {
+			if status < "4" {
+				continue
+			}
+			if target, is := object(response)["$ref"].(string); is {
+				response = object(c.root, strings.Split(strings.TrimPrefix(target, "#/"), "/")...)
+			}
+			check.Equal(t, object(response, "content", "application/json", "schema")["$ref"], "#/components/schemas/Error", "%s %s: schema", id, status)
+		}
+	}
+}
+
+func TestEveryOperationHasExamplesAndSamples(t *testing.T) {
+	c, count := newContract(t), 0
+	for id, operation := range c.operations {
+		count++
+		if body := object(operation, "requestBody"); body != nil && object(body, "content", "application/json")["example"] == nil {
+			t.Errorf("%s has no example of its request", id)
+		}
+		for status, response := range object(operation, "responses") {
+			media := object(response, "content", "application/json")
+			if status < "3" && media != nil && media["example"] == nil && media["examples"] == nil {
+				t.Errorf("%s has no example of its response %s", id, status)
+			}
+		}
+		var languages []string
+		samples, _ := operation["x-codeSamples"].([]any)
+		for _, sample := range samples {
+			language, _ := object(sample)["lang"].(string)
+			languages = append(languages, language)
+		}
+		check.Equal(t, strings.Join(languages, " "), "Shell TypeScript Go", "%s: languages of its samples", id)
+	}
+	if count < 30 {
+		t.Errorf("only %d operations were found", count)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"examprep.dev/api/openapi"
 	"examprep.dev/hack/npm"
 )
 
@@ -28,14 +27,7 @@ func checkTypes(ctx context.Context, root string, packages npm.Dir) error {
 	if err := os.Symlink(packages.File("."), link); err != nil {
 		return fmt.Errorf("link the packages: %w", err)
 	}
-	document, err := openapi.JSON()
-	if err != nil {
-		return fmt.Errorf("complete the contract: %w", err)
-	}
-	source := filepath.Join(folder, "openapi.json")
-	if err := os.WriteFile(source, document, 0o644); err != nil {
-		return fmt.Errorf("write the contract: %w", err)
-	}
+	source := filepath.Join("api", "openapi", "openapi.json")
 	if err := program(ctx, packages, root, "openapi-typescript", source, "--output", filepath.Join(folder, "api.d.ts")); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package attempts
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 		isRight, _ := question["is_correct"].(bool)
 		questions = append(questions, question)
 		if len(sections) == 0 || sections[len(sections)-1].number != q.Section {
-			sections = append(sections, &modelSection{q.Section, markingtest.OrNull(q.SectionName), new(big.Rat), new(big.Rat)})
+			sections = append(sections, &modelSection{q.Section, q.SectionName, new(big.Rat), new(big.Rat)})
 		}
 		section := sections[len(sections)-1]
 		section.raw.Add(section.raw, earned)
@@ -75,22 +76,28 @@ func (m *modelAttempt) expectedFeedback(late bool) map[string]any {
 // modelSection is a section's marks.
 type modelSection struct {
 	number     int
-	name       any
+	name       string
 	raw, outOf *big.Rat
 }
 
 func (s *modelSection) result() map[string]any {
-	return map[string]any{
+	return present(map[string]any{
 		"name": s.name, "raw_score": markingtest.Decimal(s.raw), "max_score": markingtest.Decimal(s.outOf),
 		"percentage": json.RawMessage(marking.Percentage(markingtest.NaivePercentage(s.raw, s.outOf)).String()),
-	}
+	})
+}
+
+// present returns the members that a response has: a field without a value is absent.
+func present(object map[string]any) map[string]any {
+	maps.DeleteFunc(object, func(_ string, value any) bool { return value == nil || value == "" })
+	return object
 }
 
 func expectedQuestion(key catalog.AnswerKey, i int, given string) (question map[string]any, earned, outOf *big.Rat) {
 	q := key.Keys[i]
 	question = map[string]any{
-		"answer_id": markingtest.AnswerName(q), "question_number": q.Number, "submitted": markingtest.OrNull(given),
-		"correct_answer": nil, "explanation": markingtest.OrNull(q.Explanation), "annulled": q.Answer.Kind == catalog.AnswerAnnulled,
+		"answer_id": markingtest.AnswerName(q), "question_number": q.Number, "submitted": given,
+		"correct_answer": nil, "explanation": q.Explanation, "annulled": q.Answer.Kind == catalog.AnswerAnnulled,
 	}
 	switch q.Answer.Kind {
 	case catalog.AnswerChoice, catalog.AnswerChoices:
@@ -108,7 +115,7 @@ func expectedQuestion(key catalog.AnswerKey, i int, given string) (question map[
 		outOf = markingtest.Exact(key.Marking.Correct)
 	}
 	question["marks"], question["max_marks"] = markingtest.Decimal(earned), markingtest.Decimal(outOf)
-	return question, earned, outOf
+	return present(question), earned, outOf
 }
 
 // expectVerdicts adds what only some exams' scoring allows to say.
@@ -135,7 +142,7 @@ func expectVerdicts(feedback map[string]any, scoring catalog.Scoring, raw, outOf
 				scaled["label"] = band.Label
 			}
 		}
-		feedback["scaled"] = scaled
+		feedback["scaled"] = present(scaled)
 		return
 	}
 }

@@ -166,7 +166,25 @@ func (d *Document) checkBody(at Location, response map[string]any, e Exchange) e
 	if _, documented := content[mediaType]; !documented {
 		return fmt.Errorf("the media type %s is not documented", mediaType)
 	}
-	return d.checkJSON(at.Child("content", mediaType, "schema"), mediaType, e.Body)
+	return errors.Join(d.checkJSON(at.Child("content", mediaType, "schema"), mediaType, e.Body), checkCode(response, e.Body))
+}
+
+// checkCode checks that the code of an error is one that its response lists (x-error-codes).
+func checkCode(response map[string]any, body []byte) error {
+	codes, has := response["x-error-codes"].([]any)
+	if !has {
+		return nil
+	}
+	var got struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(body, &got); err != nil {
+		return fmt.Errorf("the body: %w", err)
+	}
+	if !slices.Contains(codes, any(got.Error)) {
+		return fmt.Errorf("the response does not list the error %q", got.Error)
+	}
+	return nil
 }
 
 // checkJSON checks a JSON body by the schema at a location. Other media types are not looked into.

@@ -12,6 +12,9 @@
 // the document does not know is a fault, because it was forgotten there. Wherever a value is described (a body, a
 // property, an element) its object is closed, unless its schema says otherwise by additionalProperties.
 //
+// It also closes open enumerations (x-extensible-enum), and requires that an error's code is in the x-error-codes of its
+// response.
+//
 // # Why two libraries
 //
 // kin-openapi 0.152 reads OpenAPI 3.1 and checks the document itself: its structure, references, schemas and examples.

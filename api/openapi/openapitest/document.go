@@ -93,6 +93,7 @@ func Load(source []byte) (*Document, error) {
 		return nil, fmt.Errorf("read the document: %w", err)
 	}
 	closeObjects(root)
+	closeEnums(root)
 	d := newDocument(root)
 	if err := d.compileAll(); err != nil {
 		return nil, err

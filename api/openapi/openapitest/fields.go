@@ -54,6 +54,9 @@ func (d *Document) Default(f Field) string {
 	_, schema, _ := d.Resolve(f.schema)
 	value, has := schema["default"]
 	if !has {
+		value, has = schema["x-default"]
+	}
+	if !has {
 		return ""
 	}
 	text, err := json.Marshal(value)

@@ -22,6 +22,24 @@ func closeObjects(root map[string]any) {
 	walkSchemas(root, "", func(_ Location, schema map[string]any) { closeValue(schema) })
 }
 
+// closeEnums makes each open enumeration below node a closed one: clients must accept other values, but the server sends no
+// value that the document does not list.
+func closeEnums(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		if values, is := node["x-extensible-enum"]; is {
+			node["enum"] = values
+		}
+		for _, child := range node {
+			closeEnums(child)
+		}
+	case []any:
+		for _, child := range node {
+			closeEnums(child)
+		}
+	}
+}
+
 // walkSchemas visits the schema of each media type, parameter and header below a node of the document.
 func walkSchemas(node any, at Location, visit func(at Location, schema map[string]any)) {
 	switch node := node.(type) {

@@ -62,13 +62,13 @@ type questionResult struct {
 	marks     marks
 }
 
-// verdict reports whether an answer is right, as JSON.
+// verdict reports whether an answer is right, as JSON, empty if that is unknown.
 type verdict string
 
 const (
 	correct   verdict = "true"
 	incorrect verdict = "false"
-	ungraded  verdict = "null" // no machine can mark the question
+	ungraded  verdict = "" // no machine can mark the question
 )
 
 const (
@@ -125,17 +125,21 @@ func (s *scaledScore) append(dst []byte) []byte {
 	dst = append(append(dst, `{"value":`...), jsontext.Float(s.value).String()...)
 	dst = append(append(dst, `,"min":`...), jsontext.Float(s.min).String()...)
 	dst = append(append(dst, `,"max":`...), jsontext.Float(s.max).String()...)
-	return append(appendText(append(dst, `,"label":`...), s.label), `,"basis":"official"}`...)
+	return append(appendMember(dst, "label", s.label), `,"basis":"official"}`...)
 }
 
 func (s sectionResult) append(dst []byte) []byte {
-	dst = appendText(append(dst, `{"name":`...), s.name)
-	return append(appendMarks(dst, s.raw, s.max, percentageOf(s.raw, s.max)), '}')
+	first := len(dst)
+	dst = appendMarks(appendMember(dst, "name", s.name), s.raw, s.max, percentageOf(s.raw, s.max))
+	dst[first] = '{' // instead of the first member's comma
+	return append(dst, '}')
 }
 
 func (q questionResult) append(dst []byte) []byte {
-	dst = appendText(append(dst, q.question.head...), q.submitted)
-	dst = append(append(dst, q.question.middle...), q.verdict...)
+	dst = append(appendMember(append(dst, q.question.head...), "submitted", q.submitted), q.question.middle...)
+	if q.verdict != ungraded {
+		dst = append(append(dst, `,"is_correct":`...), q.verdict...)
+	}
 	return append(q.marks.append(append(dst, `,"marks":`...)), q.question.tail...)
 }
 

@@ -53,11 +53,11 @@ type (
 		Value float64 `json:"value"`
 		Min   float64 `json:"min"`
 		Max   float64 `json:"max"`
-		Label *string `json:"label"`
+		Label *string `json:"label,omitempty"`
 		Basis string  `json:"basis"`
 	}
 	referenceSection struct {
-		Name       *string        `json:"name"`
+		Name       *string        `json:"name,omitempty"`
 		RawScore   jsontext.Value `json:"raw_score"`
 		MaxScore   jsontext.Value `json:"max_score"`
 		Percentage jsontext.Value `json:"percentage"`
@@ -65,12 +65,12 @@ type (
 	referenceQuestion struct {
 		AnswerID       string         `json:"answer_id"`
 		QuestionNumber int            `json:"question_number"`
-		Submitted      *string        `json:"submitted"`
-		CorrectAnswer  *string        `json:"correct_answer"`
-		IsCorrect      *bool          `json:"is_correct"`
+		Submitted      *string        `json:"submitted,omitempty"`
+		CorrectAnswer  *string        `json:"correct_answer,omitempty"`
+		IsCorrect      *bool          `json:"is_correct,omitempty"`
 		Marks          jsontext.Value `json:"marks"`
 		MaxMarks       jsontext.Value `json:"max_marks"`
-		Explanation    *string        `json:"explanation"`
+		Explanation    *string        `json:"explanation,omitempty"`
 		Annulled       bool           `json:"annulled"`
 	}
 )

@@ -103,13 +103,12 @@ func (k *Key) setScoring(scoring catalog.Scoring, maximum marks) {
 // prepareQuestion prepares one question, and returns buffer with its constant JSON appended.
 func prepareQuestion(q catalog.QuestionKey, section int, maxMarks marks, buffer []byte) (question, []byte) {
 	id, right := catalog.AnswerID(q.Section, q.Number), correctAnswer(q)
-	text := append(appendText(append(buffer, `{"answer_id":`...), id), `,"question_number":`...)
-	text = append(strconv.AppendInt(text, int64(q.Number), 10), `,"submitted":`...)
+	text := appendCount(appendText(append(buffer, `{"answer_id":`...), id), "question_number", int64(q.Number))
 	head := len(text)
-	text = append(appendText(append(text, `,"correct_answer":`...), right), `,"is_correct":`...)
+	text = appendMember(text, "correct_answer", right)
 	middle := len(text)
-	text = append(maxMarks.append(append(text, `,"max_marks":`...)), `,"explanation":`...)
-	text = append(appendText(text, q.Explanation), `,"annulled":`...)
+	text = maxMarks.append(append(text, `,"max_marks":`...))
+	text = append(appendMember(text, "explanation", q.Explanation), `,"annulled":`...)
 	text = append(strconv.AppendBool(text, q.Answer.Kind == catalog.AnswerAnnulled), '}')
 
 	whole := string(text)
@@ -151,12 +150,17 @@ func correctAnswer(q catalog.QuestionKey) string {
 	}
 }
 
-// appendText appends text as a JSON string, or null if it is empty. What is not UTF-8 becomes U+FFFD.
+// appendMember appends a member after a comma, or nothing if the text is empty.
+func appendMember(dst []byte, name, text string) []byte {
+	if text == "" {
+		return dst
+	}
+	return appendText(append(append(append(dst, `,"`...), name...), `":`...), text)
+}
+
+// appendText appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendText(dst []byte, text string) []byte {
-	switch {
-	case text == "":
-		return append(dst, "null"...)
-	case isPlain(text):
+	if isPlain(text) {
 		return append(append(append(dst, '"'), text...), '"')
 	}
 	dst, _ = jsontext.AppendQuote(dst, text) // fails only after it has replaced what is not UTF-8

@@ -74,7 +74,7 @@ func TestTheScheduleIsDocumented(t *testing.T) {
 		return strings.Join(list[:len(list)-1], ", ") + " and " + list[len(list)-1]
 	}
 	for file, want := range map[string]string{
-		"../../../api/openapi/openapi.yaml": fmt.Sprintf("up to %d times: after about %s, %s minutes", len(RetryDelays()), strings.Join(seconds, ", "), and(minutes)),
+		"../../../api/openapi/contract.yaml": fmt.Sprintf("up to %d times: after about %s, %s minutes", len(RetryDelays()), strings.Join(seconds, ", "), and(minutes)),
 		"../../../docs/webhooks.md":         "after about " + and(short) + ", each ±20 %",
 	} {
 		text, err := os.ReadFile(file)

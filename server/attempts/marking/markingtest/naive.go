@@ -111,11 +111,3 @@ func Decimal(x *big.Rat) json.RawMessage {
 	}
 	return json.RawMessage(text)
 }
-
-// OrNull returns text, or nil if it is empty.
-func OrNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
-}

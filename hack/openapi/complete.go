@@ -1,4 +1,4 @@
-package openapi
+package main
 
 import (
 	"cmp"
@@ -10,18 +10,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// complete adds what operations have in common, so openapi.yaml need not repeat it: the parameters of the path and x-request-id,
-// the responses of the HTTP layer, and the headers of each response. It replaces nothing.
+// complete makes contract.yaml an OpenAPI document. It adds the version, the parameters of the path and x-request-id, the
+// responses of the HTTP layer, the headers of each response, code samples, and the values and codes in descriptions. It replaces
+// nothing else.
 func complete(document *yaml.Node) error {
 	root := document.Content[0]
+	root.Content = append([]*yaml.Node{scalar("openapi"), scalar("3.1.0")}, root.Content...)
 	components := member(root, "components")
+	describe(root)
+	samples, err := parseSamples()
+	if err != nil {
+		return fmt.Errorf("parse samples.tmpl: %w", err)
+	}
 	for path, item := range members(member(root, "paths")) {
 		parameters := member(item, "parameters")
 		if parameters == nil {
 			parameters = &yaml.Node{Kind: yaml.SequenceNode, Content: pathParameters(path, components)}
 			item.Content = slices.Insert(item.Content, 0, scalar("parameters"), parameters)
 		}
-		parameters.Content = slices.Insert(parameters.Content, 0, reference("parameters", "RequestId"))
+		parameters.Content = slices.Insert(parameters.Content, 0, reference("parameters", "RequestIdParameter"))
 		for method, operation := range members(item) {
 			if method == "parameters" {
 				continue
@@ -32,7 +39,7 @@ func complete(document *yaml.Node) error {
 			}
 			addResponses(responses, commonResponses(path, method, operation))
 			if actsInAccount(operation) {
-				addParameter(operation, reference("parameters", "Account"))
+				addParameter(operation, reference("parameters", "AccountParameter"))
 			}
 			for status, response := range members(responses) {
 				if target := member(response, "$ref"); target != nil {
@@ -42,6 +49,9 @@ func complete(document *yaml.Node) error {
 					return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
 				}
 				addHeaders(response, status)
+			}
+			if err := addSamples(samples, path, item, method, operation, components); err != nil {
+				return err
 			}
 		}
 	}
@@ -132,14 +142,14 @@ func addHeaders(response *yaml.Node, status string) {
 		return // it is complete
 	}
 	common := []*yaml.Node{
-		scalar("x-request-id"), reference("headers", "RequestId"),
-		scalar("RateLimit-Limit"), reference("headers", "RateLimitLimit"),
-		scalar("RateLimit-Remaining"), reference("headers", "RateLimitRemaining"),
-		scalar("RateLimit-Reset"), reference("headers", "RateLimitReset"),
-		scalar("RateLimit-Policy"), reference("headers", "RateLimitPolicy"),
+		scalar("x-request-id"), reference("headers", "RequestIdHeader"),
+		scalar("RateLimit-Limit"), reference("headers", "RateLimitLimitHeader"),
+		scalar("RateLimit-Remaining"), reference("headers", "RateLimitRemainingHeader"),
+		scalar("RateLimit-Reset"), reference("headers", "RateLimitResetHeader"),
+		scalar("RateLimit-Policy"), reference("headers", "RateLimitPolicyHeader"),
 	}
 	if member(response, "content") != nil && member(headers, "Cache-Control") == nil && status != "default" {
-		common = append(common, scalar("Cache-Control"), reference("headers", "NoStore"))
+		common = append(common, scalar("Cache-Control"), reference("headers", "NoStoreHeader"))
 	}
 	headers.Content = append(common, headers.Content...)
 }

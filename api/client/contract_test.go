@@ -20,13 +20,21 @@ type schema struct {
 
 func TestTypesHaveAllFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
-	document := openapi.JSON()
 	var contract struct {
 		Components struct {
 			Schemas map[string]schema `json:"schemas"`
 		} `json:"components"`
+		Webhooks map[string]struct {
+			Post struct {
+				RequestBody struct {
+					Content map[string]struct {
+						Schema schema `json:"schema"`
+					} `json:"content"`
+				} `json:"requestBody"`
+			} `json:"post"`
+		} `json:"webhooks"`
 	}
-	check.NoError(t, json.Unmarshal(document, &contract))
+	check.NoError(t, json.Unmarshal(openapi.JSON(), &contract))
 	schemas := contract.Components.Schemas
 	var names func(schema) []string
 	names = func(s schema) (found []string) {
@@ -41,7 +49,10 @@ func TestTypesHaveAllFieldsOfTheContract(t *testing.T) {
 		}
 		return found
 	}
-	data := func(event string) schema { return schemas[event].Properties["data"] }
+	event := func(kind string) schema {
+		return contract.Webhooks[kind].Post.RequestBody.Content["application/json"].Schema
+	}
+	data := func(kind string) schema { return event(kind).Properties["data"] }
 	for name, c := range map[string]struct {
 		schema schema
 		value  any
@@ -65,11 +76,11 @@ func TestTypesHaveAllFieldsOfTheContract(t *testing.T) {
 		"QuestionFeedback":   {schemas["QuestionFeedback"], QuestionResult{}},
 		"MockAttemptList":    {schemas["MockAttemptList"], History{}},
 		"MockAttemptSummary": {schemas["MockAttemptSummary"], MockAttemptSummary{}},
-		"event":              {schemas["MockAttemptScoredEvent"], Event{}},
-		"submitted":          {data("MockAttemptSubmittedEvent"), AttemptSubmitted{}},
-		"scored":             {data("MockAttemptScoredEvent"), AttemptScored{}},
-		"content updated":    {data("ExamContentUpdatedEvent"), ContentUpdated{}},
-		"test":               {data("WebhookTestEvent"), WebhookTested{}},
+		"event":              {event("mock_attempt.scored"), Event{}},
+		"submitted":          {data("mock_attempt.submitted"), AttemptSubmitted{}},
+		"scored":             {data("mock_attempt.scored"), AttemptScored{}},
+		"content updated":    {data("exam.content_updated"), ContentUpdated{}},
+		"test":               {data("webhook.test"), WebhookTested{}},
 	} {
 		fields := map[string]bool{}
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(c.value)) {

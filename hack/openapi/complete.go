@@ -17,6 +17,7 @@ func complete(document *yaml.Node) error {
 	root := document.Content[0]
 	root.Content = append([]*yaml.Node{scalar("openapi"), scalar("3.1.0")}, root.Content...)
 	components := member(root, "components")
+	inlineWebhooks(root)
 	describe(root)
 	samples, err := parseSamples()
 	if err != nil {
@@ -170,6 +171,9 @@ func members(mapping *yaml.Node) iter.Seq2[string, *yaml.Node] {
 
 // member returns a value of a mapping, nil if there is none.
 func member(mapping *yaml.Node, name string) *yaml.Node {
+	if mapping == nil || mapping.Kind != yaml.MappingNode {
+		return nil
+	}
 	for key, value := range members(mapping) {
 		if key == name {
 			return value

@@ -75,6 +75,8 @@ func bounds(schema *yaml.Node, least, most, unit string) string {
 		return ""
 	case low == high:
 		return strings.TrimSpace(low + " " + unit)
+	case high == "" && low == "1" && unit != "":
+		return "not empty"
 	case high == "":
 		return strings.TrimSpace("at least " + low + " " + unit)
 	case low == "":

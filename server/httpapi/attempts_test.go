@@ -65,14 +65,14 @@ func TestFeedbackTellsEverything(t *testing.T) {
 	const want = `{"status":"submitted","late":false,"score":40,"raw_score":4,"max_score":10,"percentage":40,"passed":false,
 		"scaled":{"value":150,"min":100,"max":800,"label":"basic","basis":"official"},
 		"correct_count":2,"incorrect_count":3,"unanswered_count":0,"ungraded_count":1,
-		"sections":[{"name":null,"raw_score":0.5,"max_score":4,"percentage":12.5},{"name":"Second","raw_score":3.5,"max_score":6,"percentage":58.33}],
+		"sections":[{"raw_score":0.5,"max_score":4,"percentage":12.5},{"name":"Second","raw_score":3.5,"max_score":6,"percentage":58.33}],
 		"questions":[
 		{"answer_id":"1:1","question_number":1,"submitted":"A","correct_answer":"B","is_correct":false,"marks":-0.5,"max_marks":2,"explanation":"Count.","annulled":false},
-		{"answer_id":"1:2","question_number":2,"submitted":"C","correct_answer":"AC","is_correct":false,"marks":1,"max_marks":2,"explanation":null,"annulled":false},
-		{"answer_id":"2:1","question_number":1,"submitted":"3.15","correct_answer":"3.14","is_correct":true,"marks":2,"max_marks":2,"explanation":null,"annulled":false},
-		{"answer_id":"2:2","question_number":2,"submitted":"photo synthesis","correct_answer":"photosynthesis","is_correct":false,"marks":-0.5,"max_marks":2,"explanation":null,"annulled":false},
-		{"answer_id":"2:3","question_number":3,"submitted":"AB","correct_answer":null,"is_correct":true,"marks":2,"max_marks":2,"explanation":null,"annulled":true},
-		{"answer_id":"2:4","question_number":4,"submitted":"An essay","correct_answer":null,"is_correct":null,"marks":0,"max_marks":0,"explanation":null,"annulled":false}]}`
+		{"answer_id":"1:2","question_number":2,"submitted":"C","correct_answer":"AC","is_correct":false,"marks":1,"max_marks":2,"annulled":false},
+		{"answer_id":"2:1","question_number":1,"submitted":"3.15","correct_answer":"3.14","is_correct":true,"marks":2,"max_marks":2,"annulled":false},
+		{"answer_id":"2:2","question_number":2,"submitted":"photo synthesis","correct_answer":"photosynthesis","is_correct":false,"marks":-0.5,"max_marks":2,"annulled":false},
+		{"answer_id":"2:3","question_number":3,"submitted":"AB","is_correct":true,"marks":2,"max_marks":2,"annulled":true},
+		{"answer_id":"2:4","question_number":4,"submitted":"An essay","marks":0,"max_marks":0,"annulled":false}]}`
 	if got.status != http.StatusOK || !sameJSON(string(rest), want) {
 		t.Errorf("%d\n got %s\nwant %s", got.status, rest, want)
 	}

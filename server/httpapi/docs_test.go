@@ -40,6 +40,9 @@ func referenceParts(t *testing.T, a *api) map[string]string {
 	parts := map[string]string{"/v1/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"}
 	page := a.visit("GET", "/docs", nil).body
 	for _, found := range regexp.MustCompile(`(?:src|href)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if strings.HasPrefix(found[1], "#") || found[1] == "data:," { // a part of the page, or its empty icon
+			continue
+		}
 		address, err := url.Parse(found[1])
 		if err != nil || address.IsAbs() || address.Host != "" || strings.HasPrefix(address.Path, "/") {
 			t.Errorf("the page refers to %q, which is not below where it stands", found[1])
@@ -50,8 +53,8 @@ func referenceParts(t *testing.T, a *api) map[string]string {
 		}[address.Path[strings.LastIndexByte(address.Path, '.')+1:]]
 		parts["/"+address.Path] = mediaType
 	}
-	if len(parts) != 6 {
-		t.Fatalf("the page is made of %d parts, want 6: %v", len(parts), parts)
+	if len(parts) != 4 {
+		t.Fatalf("the page is made of %d parts, want 4: %v", len(parts), parts)
 	}
 	return parts
 }
@@ -62,7 +65,7 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 	page := a.visit("GET", "/docs", nil)
 	policy := page.header.Get("Content-Security-Policy")
 	for _, directive := range []string{
-		"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'", "base-uri 'none'",
+		"default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src data:", "base-uri 'none'",
 		"form-action 'none'", "frame-ancestors 'none'",
 	} {
 		if !strings.Contains(policy+";", directive+";") {
@@ -80,9 +83,6 @@ func TestTheReferencePageLoadsNothingFromOutside(t *testing.T) {
 	want := openapi.JSON()
 	if got := a.visit("GET", "/v1/openapi.json", nil); got.body != string(want) {
 		t.Error("what is served is not the contract")
-	}
-	if start := a.visit("GET", "/docs/start.js", nil).body; !strings.Contains(start, "url: 'v1/openapi.json'") || !strings.Contains(start, "validatorUrl: null") {
-		t.Errorf("the viewer is not told to show our document and to tell nobody: %s", start)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 	check.Equal(t, last.header.Get("RateLimit-Limit"), "120", "limit, which is an address's")
 	narrow := newAPI(t, apitest.Options{Gate: gate.Config{Anonymous: keys.Tier{Name: "narrow", Requests: 1, Period: 3600e9, Burst: 1}}})
 	narrow.visit("GET", "/docs", nil).expect(t, http.StatusOK, "the one request of an hour")
-	for _, path := range []string{"/docs", "/v1/openapi.json", "/docs/start.js"} {
+	for _, path := range []string{"/docs", "/v1/openapi.json", "/docs/docs.js"} {
 		got := narrow.visit("GET", path, nil)
 		if got.status != http.StatusTooManyRequests || got.header.Get("Content-Security-Policy") != "" || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s beyond the allowance: %d %v", path, got.status, got.header)
@@ -148,7 +148,7 @@ func TestTheReferenceIsOpenAndLimitedByAddress(t *testing.T) {
 func TestTheReferenceHasOneAddress(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
-	for _, path := range []string{"/docs/", "/docs/index.html", "/docs/none", "/docs/..%2f..%2fgo.mod", "/docs/%2e%2e/docs.go", "/docs/docs/start.js", "/openapi.json"} {
+	for _, path := range []string{"/docs/", "/docs/index.html", "/docs/none", "/docs/..%2f..%2fgo.mod", "/docs/%2e%2e/docs.go", "/docs/docs/docs.js", "/openapi.json"} {
 		if got := a.visit("GET", path, nil); got.status != http.StatusNotFound || got.code(t) != "not_found" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
@@ -160,18 +160,18 @@ func TestTheReferenceHasOneAddress(t *testing.T) {
 	}
 }
 
-// A browser sees what no reading of the page does: that the viewer works with this document and under the page's policy.
+// TestTheReferencePageShowsEveryOperation shows the page in a browser, which reports errors of scripts and of the policy.
 func TestTheReferencePageShowsEveryOperation(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{})
 	shown := showPage(t, "http://"+a.Address+"/docs")
 	contract := openapi.JSON()
-	operations := regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
+	operations := regexp.MustCompile(`"operationId": "([^"]*)"`).FindAllStringSubmatch(string(contract), -1)
 	if len(operations) < 30 {
 		t.Fatalf("%d operations found; the document's form has changed", len(operations))
 	}
 	for _, operation := range operations {
-		if !strings.Contains(shown, "-"+operation[1]+`"`) {
+		if !strings.Contains(shown, `id="`+operation[1]+`"`) {
 			t.Errorf("the page does not show %s", operation[1])
 		}
 	}

@@ -18,11 +18,12 @@ import (
 
 // TestTheLimitsAreTheContracts sends each field of each request at every limit that the contract names, just inside and
 // just outside: the first must not be refused for that field, the second must be, by its name. So a limit that is changed
-// in code or in the document alone is found.
+// in code or in the document alone is found. Ajv judges each answer too.
 func TestTheLimitsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.api = s.variant(httpapi.Config{MaxHeaderBytes: 128 << 10}, nil) // room for parameters that are too long
+	s.recorder = &openapitest.Recorder{Document: document(t)}
 	s.cookie = s.signIn("ada")
 	testkit.Exec(t, s.Pool, "UPDATE accounts SET key_limit = 1000") // a key for each trial
 	s.hook = s.newWebhook(s.cookie)
@@ -44,6 +45,9 @@ func TestTheLimitsAreTheContracts(t *testing.T) {
 	}
 	if sent < 300 {
 		t.Errorf("only %d values were tried: the document's limits are not found any more", sent)
+	}
+	for _, fault := range judgeByAjv(t, s.recorder.Exchanges()) {
+		t.Errorf("by Ajv: %s", fault)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strconv"
@@ -86,7 +87,7 @@ func (d *Document) Trials(f Field) ([]Trial, error) {
 		trial := Trial{Value: string(text)}
 		if f.InBody {
 			trial.Allowed, err = d.allows(f.schema, text)
-			trial.Allowed = trial.Allowed || candidate == nil && !f.Required // as if it were absent
+			trial.Allowed = trial.Allowed || candidate == nil && !f.Required // null stands for an absent field
 		} else if trial.Value, err = queryText(candidate); err == nil {
 			trial.Allowed = d.checkText(f.schema, trial.Value) == nil
 		}
@@ -105,6 +106,9 @@ func (d *Document) allows(at Location, text []byte) (bool, error) {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return false, err
+	}
+	if object, is := value.(map[string]any); is { // null stands for an absent member
+		maps.DeleteFunc(object, func(_ string, member any) bool { return member == nil })
 	}
 	return schema.Validate(value) == nil, nil
 }

@@ -31,6 +31,13 @@ func (r *Recorder) Check(e Exchange) error {
 	return nil
 }
 
+// Exchanges returns the exchanges that were right, by operation and status. The caller must not change them.
+func (r *Recorder) Exchanges() map[Pair][]Exchange {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.seen)
+}
+
 // Missing are the documented pairs that were not seen.
 func (r *Recorder) Missing() []Pair {
 	r.mu.Lock()

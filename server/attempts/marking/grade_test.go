@@ -10,8 +10,8 @@ import (
 
 	"examprep.dev/server/attempts/marking/markingtest"
 	"examprep.dev/server/catalog"
-	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
 )
 
 func TestGrade(t *testing.T) {

@@ -75,7 +75,7 @@ func TestTheScheduleIsDocumented(t *testing.T) {
 	}
 	for file, want := range map[string]string{
 		"../../../api/openapi/contract.yaml": fmt.Sprintf("up to %d times: after about %s, %s minutes", len(RetryDelays()), strings.Join(seconds, ", "), and(minutes)),
-		"../../../docs/webhooks.md":         "after about " + and(short) + ", each ±20 %",
+		"../../../docs/webhooks.md":          "after about " + and(short) + ", each ±20 %",
 	} {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -168,7 +168,7 @@ func (r *renderer) collect(operations map[string][]operation, path string, item 
 	}
 }
 
-// access says what an operation authenticates by.
+// access returns the authentication of an operation, as the page shows it.
 func access(node *yaml.Node) string {
 	security := member(node, "security")
 	switch {

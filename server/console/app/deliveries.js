@@ -4,11 +4,12 @@ import { ActionButton, Badge, ErrorPanel, Loaded, Problem, ShortId, Skeleton, Ta
 import { RecoverDialog } from './recover-dialog.js';
 import { eventKinds } from './webhook-form.js';
 
-const states = /** @type {const} */ ({ pending: ['waiting', t.waitingForRetry], delivered: ['good', t.succeeded], failed: ['bad', t.failed], cancelled: ['off', t.cancelled] });
+/** @type {Record<string, readonly [string, string]>} */
+const states = { pending: ['waiting', t.waitingForRetry], delivered: ['good', t.succeeded], failed: ['bad', t.failed], cancelled: ['off', t.cancelled] };
 
 /** @param {{ row: Delivery }} props */
 function State({ row }) {
-  const [shape, word] = states[row.state];
+  const [shape, word] = states[row.state] ?? ['off', row.state];
   return html`<${Badge} shape=${shape}>${row.state === 'pending' && row.attempts === 0 ? t.waitingToSend : word}<//>`;
 }
 

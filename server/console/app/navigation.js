@@ -25,7 +25,7 @@ function AccountBox({ accounts, onSwitch }) {
   const { account, role } = session() ?? {};
   return html`<div class="account">
     <div><strong><bdi>${account ? accountName(account) : ''}</bdi></strong>
-      <span class="small quiet">${account && (isPersonal(account) ? t.yourAccount : t.youAre[role ?? 'viewer'])}</span></div>
+      <span class="small quiet">${account && (isPersonal(account) ? t.yourAccount : (/** @type {Record<string, string>} */ (t.youAre))[role ?? 'viewer'] ?? role)}</span></div>
     ${accounts.length > 1 && html`<button type="button" class="word small" onClick=${onSwitch}>${t.switch}</button>`}
   </div>`;
 }

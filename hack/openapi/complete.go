@@ -34,27 +34,35 @@ func complete(document *yaml.Node) error {
 			if method == "parameters" {
 				continue
 			}
-			responses := member(operation, "responses")
-			if responses == nil {
-				return fmt.Errorf("line %d: the operation has no responses", operation.Line)
-			}
-			addResponses(responses, commonResponses(path, method, operation))
-			if actsInAccount(operation) {
-				addParameter(operation, reference("parameters", "AccountParameter"))
-			}
-			for status, response := range members(responses) {
-				if target := member(response, "$ref"); target != nil {
-					response = member(member(components, "responses"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
-				}
-				if response == nil {
-					return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
-				}
-				addHeaders(response, status)
+			if err := completeOperation(path, method, operation, components); err != nil {
+				return err
 			}
 			if err := addSamples(samples, path, item, method, operation, components); err != nil {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// completeOperation adds the responses that all operations share, their headers, and the header that names an account.
+func completeOperation(path, method string, operation, components *yaml.Node) error {
+	responses := member(operation, "responses")
+	if responses == nil {
+		return fmt.Errorf("line %d: the operation has no responses", operation.Line)
+	}
+	addResponses(responses, commonResponses(path, method, operation))
+	if actsInAccount(operation) {
+		addParameter(operation, reference("parameters", "AccountParameter"))
+	}
+	for status, response := range members(responses) {
+		if target := member(response, "$ref"); target != nil {
+			response = member(member(components, "responses"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
+		}
+		if response == nil {
+			return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
+		}
+		addHeaders(response, status)
 	}
 	return nil
 }

@@ -82,7 +82,10 @@ func TestOperationGetsSamplesOfItsExample(t *testing.T) {
 	var got struct {
 		Paths map[string]struct {
 			Post struct {
-				Samples []struct{ Lang, Source string } `json:"x-codeSamples"`
+				Samples []struct {
+					Lang   string `json:"lang"`
+					Source string `json:"source"`
+				} `json:"x-codeSamples"`
 			} `json:"post"`
 		} `json:"paths"`
 	}
@@ -131,14 +134,16 @@ func TestWhatAnOperationDescribesIsKept(t *testing.T) {
 		Paths map[string]struct {
 			Get struct {
 				Responses map[string]struct {
-					Description string
-					Headers     map[string]map[string]any
-				}
-			}
-		}
+					Description string                    `json:"description"`
+					Headers     map[string]map[string]any `json:"headers"`
+				} `json:"responses"`
+			} `json:"get"`
+		} `json:"paths"`
 		Components struct {
-			Responses map[string]struct{ Headers map[string]map[string]any }
-		}
+			Responses map[string]struct {
+				Headers map[string]map[string]any `json:"headers"`
+			} `json:"responses"`
+		} `json:"components"`
 	}
 	check.NoError(t, json.Unmarshal(converted, &got))
 	responses := got.Paths["/exams/{exam_key}"].Get.Responses

@@ -127,9 +127,20 @@ func (r *renderer) page() (page, error) {
 // sharedErrors are the statuses and component names of the responses that the page shows once.
 func sharedErrors() [][2]string {
 	return [][2]string{
-		{"400", "BadQuery"}, {"400", "BadBody"}, {"401", "Unauthorized"}, {"401", "NotSignedIn"}, {"403", "OtherOrigin"}, {"403", "Forbidden"},
-		{"408", "RequestTimeout"}, {"413", "PayloadTooLarge"}, {"415", "UnsupportedMediaType"}, {"429", "RateLimited"},
-		{"431", "HeaderFieldsTooLarge"}, {"500", "InternalError"}, {"503", "ServiceUnavailable"}, {"default", "OtherRefusal"},
+		{"400", "BadQuery"},
+		{"400", "BadBody"},
+		{"401", "Unauthorized"},
+		{"401", "NotSignedIn"},
+		{"403", "OtherOrigin"},
+		{"403", "Forbidden"},
+		{"408", "RequestTimeout"},
+		{"413", "PayloadTooLarge"},
+		{"415", "UnsupportedMediaType"},
+		{"429", "RateLimited"},
+		{"431", "HeaderFieldsTooLarge"},
+		{"500", "InternalError"},
+		{"503", "ServiceUnavailable"},
+		{"default", "OtherRefusal"},
 	}
 }
 

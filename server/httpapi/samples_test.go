@@ -16,6 +16,12 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
+// codeSample is a sample of x-codeSamples.
+type codeSample struct {
+	Lang   string `json:"lang"`
+	Source string `json:"source"`
+}
+
 // documented is an operation as the contract shows it to a reader.
 type documented struct {
 	ID          string `json:"operationId"`
@@ -24,7 +30,7 @@ type documented struct {
 			Example json.RawMessage `json:"example"`
 		} `json:"content"`
 	} `json:"requestBody"`
-	Samples []struct{ Lang, Source string } `json:"x-codeSamples"`
+	Samples []codeSample `json:"x-codeSamples"`
 }
 
 // sampleRun is the code sample of an operation for a request that succeeds.
@@ -55,20 +61,20 @@ func (s *stage) sampleRuns(language string) []sampleRun {
 	}
 	var runs []sampleRun
 	for _, o := range document(s.t).Operations() {
-		d, real := shown[o.ID], s.request(o)
-		at := slices.IndexFunc(d.Samples, func(one struct{ Lang, Source string }) bool { return one.Lang == language })
+		d, request := shown[o.ID], s.request(o)
+		at := slices.IndexFunc(d.Samples, func(one codeSample) bool { return one.Lang == language })
 		if at < 0 {
 			s.t.Errorf("%s has no sample in %s", o.ID, language)
 			continue
 		}
 		source := d.Samples[at].Source
-		path, _, _ := strings.Cut(real.path, "?")
+		path, _, _ := strings.Cut(request.path, "?")
 		source = replaceOnce(s.t, source, shownPath(s.t, source), path)
 		if example := d.RequestBody.Content["application/json"].Example; example != nil {
-			source = replaceOnce(s.t, source, shownBody(s.t, source), real.body)
+			source = replaceOnce(s.t, source, shownBody(s.t, source), request.body)
 		}
 		session := ""
-		if cookie := real.header["Cookie"]; cookie != "" {
+		if cookie := request.header["Cookie"]; cookie != "" {
 			_, session, _ = strings.Cut(cookie, "=")
 		}
 		runs = append(runs, sampleRun{o, source, session})
@@ -187,7 +193,7 @@ func buildGo(t *testing.T, files map[string]string) string {
 	check.NoError(t, os.WriteFile(filepath.Join(folder, "overlay.json"), overlay, 0o600))
 	binary := filepath.Join(folder, "program")
 	for _, command := range [][]string{{"vet"}, {"build", "-o", binary}} {
-		args := append(command, "-trimpath", "-overlay", filepath.Join(folder, "overlay.json"), "./server/httpapi/testdata")
+		args := append(slices.Clone(command), "-trimpath", "-overlay", filepath.Join(folder, "overlay.json"), "./server/httpapi/testdata")
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 		output(t, cmd)

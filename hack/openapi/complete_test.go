@@ -95,8 +95,8 @@ func TestOperationGetsSamplesOfItsExample(t *testing.T) {
 		t.Fatalf("got %d samples, want one of each language", len(samples))
 	}
 	for i, parts := range [][]string{
-		{"curl ", "--request POST", `"$EXAMPREP_URL/v1/exams/geography"`, `Bearer $EXAMPREP_KEY`, `--data '{"paper_id": "p"}'`},
-		{"/v1/exams/geography`", `method: "POST"`, `JSON.stringify({"paper_id": "p"})`, "response.status !== 201"},
+		{"curl ", "--request POST", `"$API_URL/exams/geography"`, `Bearer $API_KEY`, `--data '{"paper_id": "p"}'`},
+		{"${process.env.API_URL}/exams/geography`", `method: "POST"`, `JSON.stringify({"paper_id": "p"})`, "response.status !== 201"},
 		{"func openPaper(", "http.MethodPost", "`{\"paper_id\": \"p\"}`", "http.StatusCreated"},
 	} {
 		for _, part := range parts {

@@ -22,7 +22,9 @@ func parseSamples() (*template.Template, error) { return template.New("samples")
 
 // call is the request of a code sample.
 type call struct {
-	ID, Method, Path string
+	ID, Method string
+	// Path is relative to the base address.
+	Path string
 	// Body is JSON in one line, empty without one.
 	Body string
 	// Key, Session: the request has an API key, or the cookie of a session.
@@ -70,7 +72,7 @@ func addSamples(samples *template.Template, path string, item *yaml.Node, method
 
 // exampleCall returns the request that an operation's examples describe.
 func exampleCall(path string, item *yaml.Node, method string, operation, components *yaml.Node) (call, error) {
-	c := call{Method: strings.ToUpper(method), Path: "/v1" + path}
+	c := call{Method: strings.ToUpper(method), Path: path}
 	if id := member(operation, "operationId"); id != nil {
 		c.ID = id.Value
 	}

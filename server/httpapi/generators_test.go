@@ -39,7 +39,7 @@ func TestAClientGeneratedInTypeScriptCallsEveryOperation(t *testing.T) {
 	program("openapi-typescript", document, "--output", "contract.d.ts")
 	program("tsc", "--pretty", "false")
 	client := node(t, "client.js")
-	client.Dir, client.Env = folder, append(os.Environ(), "EXAMPREP_URL=http://"+a.Address, "EXAMPREP_KEY="+a.Key)
+	client.Dir, client.Env = folder, append(os.Environ(), "API_URL=http://"+a.Address+"/v1", "API_KEY="+a.Key)
 	check.Equal(t, strings.Count(output(t, client), "\n"), 9, "operations that were called")
 }
 
@@ -55,6 +55,6 @@ func TestAClientGeneratedInGoCallsEveryOperation(t *testing.T) {
 		"client.gen.go": string(testkit.ReadFile(t, generated)),
 		"main.go":       string(testkit.ReadFile(t, filepath.Join("testdata", "generators", "client.go.txt"))),
 	}))
-	client.Env = append(os.Environ(), "EXAMPREP_URL=http://"+a.Address, "EXAMPREP_KEY="+a.Key)
+	client.Env = append(os.Environ(), "API_URL=http://"+a.Address+"/v1", "API_KEY="+a.Key)
 	output(t, client)
 }

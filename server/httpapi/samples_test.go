@@ -68,7 +68,7 @@ func (s *stage) sampleRuns(language string) []sampleRun {
 			continue
 		}
 		source := d.Samples[at].Source
-		path, _, _ := strings.Cut(request.path, "?")
+		path, _, _ := strings.Cut(strings.TrimPrefix(request.path, "/v1"), "?")
 		source = replaceOnce(s.t, source, shownPath(s.t, source), path)
 		if example := d.RequestBody.Content["application/json"].Example; example != nil {
 			source = replaceOnce(s.t, source, shownBody(s.t, source), request.body)
@@ -85,10 +85,11 @@ func (s *stage) sampleRuns(language string) []sampleRun {
 // shownPath returns the path of the API in a sample.
 func shownPath(t testing.TB, source string) string {
 	t.Helper()
-	start := strings.Index(source, "/v1/")
-	if start < 0 {
-		t.Fatalf("the sample has no path of the API:\n%s", source)
+	base := strings.Index(source, "API_URL")
+	if base < 0 {
+		t.Fatalf("the sample does not name the API's address:\n%s", source)
 	}
+	start := base + strings.IndexByte(source[base:], '/')
 	return source[start : start+strings.IndexAny(source[start:], "\"`")]
 }
 
@@ -126,7 +127,7 @@ func sampleStage(t *testing.T) *stage {
 }
 
 func (s *stage) environment(session string) []string {
-	return append(os.Environ(), "EXAMPREP_URL=http://"+s.Address, "EXAMPREP_KEY="+s.Key, "EXAMPREP_SESSION="+session)
+	return append(os.Environ(), "API_URL=http://"+s.Address+"/v1", "API_KEY="+s.Key, "API_SESSION="+session)
 }
 
 func TestEverySampleInShellRuns(t *testing.T) {
@@ -152,7 +153,7 @@ func TestEverySampleInTypeScriptRuns(t *testing.T) {
 	var driver strings.Builder
 	for _, run := range s.sampleRuns("TypeScript") {
 		check.NoError(t, os.WriteFile(filepath.Join(folder, run.operation.ID+".ts"), []byte(run.source), 0o600))
-		fmt.Fprintf(&driver, "process.env.EXAMPREP_SESSION = %q;\nawait import(\"./%s.ts\");\n", run.session, run.operation.ID)
+		fmt.Fprintf(&driver, "process.env.API_SESSION = %q;\nawait import(\"./%s.ts\");\n", run.session, run.operation.ID)
 	}
 	check.NoError(t, os.WriteFile(filepath.Join(folder, "driver.mjs"), []byte(driver.String()), 0o600))
 	cmd := node(t, filepath.Join(folder, "driver.mjs"))
@@ -167,7 +168,7 @@ func TestEverySampleInGoRuns(t *testing.T) {
 	driver.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"log\"\n\t\"os\"\n)\n\nfunc main() {\n\tctx := context.Background()\n")
 	for _, run := range s.sampleRuns("Go") {
 		files[strings.ToLower(run.operation.ID)+"_sample.go"] = run.source
-		fmt.Fprintf(&driver, "\tos.Setenv(\"EXAMPREP_SESSION\", %q)\n\tif err := %s(ctx); err != nil {\n\t\tlog.Fatal(err)\n\t}\n", run.session, run.operation.ID)
+		fmt.Fprintf(&driver, "\tos.Setenv(\"API_SESSION\", %q)\n\tif err := %s(ctx); err != nil {\n\t\tlog.Fatal(err)\n\t}\n", run.session, run.operation.ID)
 	}
 	driver.WriteString("}\n")
 	files["main.go"] = driver.String()

@@ -3,8 +3,8 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./contract.js";
 
 const api = createClient<paths>({
-  baseUrl: `${process.env["EXAMPREP_URL"]}/v1`,
-  headers: { Authorization: `Bearer ${process.env["EXAMPREP_KEY"]}` },
+  baseUrl: process.env["API_URL"] ?? "",
+  headers: { Authorization: `Bearer ${process.env["API_KEY"]}` },
 });
 
 // expect returns the data of a response. An error has a code.

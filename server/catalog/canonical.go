@@ -42,8 +42,8 @@ import (
 //	section_name  string
 //	topic         string
 //
-// The verification is not part of what it verifies, and what a paper takes from its exam (scoring, a time limit of its
-// own it lacks) is not the reviewer's matter; a paper's revision digest covers the latter.
+// The form leaves out the verification itself, and the values that a paper takes from its exam (scoring, a missing time limit),
+// which a reviewer does not check. A paper's revision digest covers these values.
 //
 // The form is written by hand because papers are large and publishing must keep up with Postgres; the tests hold it
 // against an RFC 8785 library and against golden digests. Changing any of it invalidates every seal there is.
@@ -53,8 +53,8 @@ const (
 	canonicalExam          = "examprep.dev/exam/v1"
 )
 
-// SealDigest returns the SHA-256 of the paper's canonical form: what verification.digest seals. It fails with a
-// *ValidationError on what has no canonical form: strings that are not UTF-8, numbers that are not finite.
+// SealDigest returns the SHA-256 of the paper's canonical form, the value of verification.digest. It fails with a
+// *ValidationError on a paper without a canonical form: strings that are not UTF-8, numbers that are not finite.
 func (p Paper) SealDigest() (Digest, error) {
 	form, err := p.canonical()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// change is what one transaction makes of an exam that it has locked.
+// change is the work of one transaction on a locked exam.
 type change struct {
 	claim Claim
 	next  *content
@@ -23,7 +23,7 @@ type change struct {
 	at      time.Time
 }
 
-// carries reports whether the published revision is that of digest, whatever became of its rows.
+// carries reports whether the published revision has this digest, also if its rows were changed.
 func (s *stored) carries(digest Digest, current state) bool {
 	return current.revision > 0 && !current.withdrawn && s.newest <= current.revision &&
 		(current.digest == digest || s.digest == digest)
@@ -38,7 +38,7 @@ func (c *change) publish(ctx context.Context, q *catalogdb.Queries) (Publication
 	if err := c.stagePapers(ctx, q); err != nil {
 		return Publication{}, err
 	}
-	// A number that was used, be it of a revision that somebody removed, is never used for other content.
+	// A number is never used twice, also if its revision was deleted from the database.
 	published := c.next.publication(max(c.current.revision, c.found.newest, c.options.Remembered.Revision)+1, true)
 	published.PublishedAt = c.at
 	previous := c.found.content
@@ -67,8 +67,8 @@ func (c *change) publish(ctx context.Context, q *catalogdb.Queries) (Publication
 	return published, err
 }
 
-// mend finds the published revision to be that of next and puts right what is not as it was written. A claim that is new moves.
-func (c *change) mend(ctx context.Context, q *catalogdb.Queries) (published Publication, err error) {
+// repair restores the published revision, which has the content of next, if its stored form was changed. A new claim moves.
+func (c *change) repair(ctx context.Context, q *catalogdb.Queries) (published Publication, err error) {
 	published = c.next.publication(c.current.revision, false)
 	published.PublishedAt = c.found.publishedAt
 	drift, papers, err := c.damage(ctx, q)
@@ -93,7 +93,7 @@ func (c *change) mend(ctx context.Context, q *catalogdb.Queries) (published Publ
 	return published, moveClaim(ctx, q, c.next.exam.Key, c.claim)
 }
 
-// stagePapers brings the papers that are not stored as they were written. A pin has none to bring.
+// stagePapers inserts the papers whose stored form was changed. A pin has no papers of its own.
 func (c *change) stagePapers(ctx context.Context, q *catalogdb.Queries) error {
 	if c.source != nil {
 		return c.source.stage(ctx, q)
@@ -126,12 +126,12 @@ func (c *change) mendRevision(ctx context.Context, q *catalogdb.Queries, publish
 		return err
 	}
 	if err := q.MendRevision(ctx, row); err != nil {
-		return fmt.Errorf("put revision %d right: %w", c.current.revision, err)
+		return fmt.Errorf("restore revision %d: %w", c.current.revision, err)
 	}
 	return nil
 }
 
-// publishedAt is when the published revision was published: what its row says, unless the owner remembers another time.
+// publishedAt is the time of the published revision: the time in its row, unless the owner remembers another one.
 func (c *change) publishedAt() time.Time {
 	remembered := c.options.Remembered
 	switch at := c.found.publishedAt; {
@@ -145,8 +145,7 @@ func (c *change) publishedAt() time.Time {
 	}
 }
 
-// tell writes the event of a repair: what was served in between, or would have been, is another thing than what is served
-// now, though the revision is the same.
+// tell writes the event of a repair: the content that was served in between differs, although the revision is the same.
 func (c *change) tell(ctx context.Context, q *catalogdb.Queries, drift []Change, papers []string) error {
 	data := withPapers(refreshed(c.found.content, c.next, c.next.exam.Key, c.current.revision), papers)
 	if len(drift) == 0 || len(data.Changes) == 0 {
@@ -160,7 +159,7 @@ func (c *change) tell(ctx context.Context, q *catalogdb.Queries, drift []Change,
 		EventID: event.ID, EventKind: string(event.Kind), EventBody: event.Body, ExamKey: c.next.exam.Key,
 	})
 	if err != nil {
-		return fmt.Errorf("tell of the repair: %w", err)
+		return fmt.Errorf("write the event of the repair: %w", err)
 	}
 	return nil
 }
@@ -170,7 +169,7 @@ func (c *change) event(data webhooks.ContentUpdated) (webhooks.Event, error) {
 	return webhooks.NewEvent(webhooks.KindContentUpdated, uuid.NullUUID{}, c.at, data)
 }
 
-// lists are the papers as the statements take them.
+// lists returns the papers in the form of the statements' parameters.
 func (c *content) lists() (ids []string, digests [][]byte, sealed []bool, verifications []string, err error) {
 	for i := range c.papers {
 		paper := &c.papers[i]

@@ -13,7 +13,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// Claim names the one resource that an exam key belongs to.
+// Claim names the resource that owns an exam key.
 type Claim struct {
 	Cluster   string
 	Namespace string
@@ -23,17 +23,17 @@ type Claim struct {
 // String prints "cluster/namespace/name".
 func (c Claim) String() string { return c.Cluster + "/" + c.Namespace + "/" + c.Name }
 
-// state is an exam's row: whose it is and what is published.
+// state is an exam's row: its owner and its published revision.
 type state struct {
-	// owner is nil when nobody holds the claim.
+	// owner is nil if the claim is free.
 	owner     *Claim
 	revision  int64
 	digest    Digest
 	withdrawn bool
 
-	// What follows is known only where it was asked for (Publisher.state).
+	// Only Publisher.state sets the following fields.
 
-	// intact: what is stored of the published revision is what was written.
+	// intact reports whether the stored published revision equals the written one.
 	intact      bool
 	publishedAt time.Time
 	repaired    *Repair
@@ -68,7 +68,7 @@ func (s state) admitRollBack(examKey string, revision int64, options Options) er
 
 func (s state) ownedBy(claim Claim) bool { return s.owner != nil && *s.owner == claim }
 
-// otherThan is who holds the claim, nil when nobody does but claim.
+// otherThan returns the owner, nil if the claim is free or claim is the owner.
 func (s state) otherThan(claim Claim) *Claim {
 	if s.ownedBy(claim) {
 		return nil
@@ -76,13 +76,13 @@ func (s state) otherThan(claim Claim) *Claim {
 	return s.owner
 }
 
-// served reports whether requests get any content of the exam.
+// served reports whether the API serves content of the exam.
 func (s state) served() bool { return s.revision > 0 && !s.withdrawn }
 
-// serves reports whether this content is what requests get.
+// serves reports whether the API serves this content.
 func (s state) serves(digest Digest) bool { return s.served() && s.digest == digest }
 
-// state reads an exam's row without locking it; an exam that does not exist is nobody's and nothing.
+// state reads an exam's row without locking it. An exam that does not exist has the zero state.
 func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
 	row, err := catalogdb.New(p.pool).ExamState(ctx, examKey)
 	switch {
@@ -95,7 +95,7 @@ func (p *Publisher) state(ctx context.Context, examKey string) (state, error) {
 		describe(row.Intact, row.PublishedAt, row.RepairedAt, row.RepairedChanges), nil
 }
 
-// describe adds what one SELECT tells of the published revision beside whose it is.
+// describe adds the fields of the published revision.
 func (s state) describe(intact bool, publishedAt, repairedAt *time.Time, changes []byte) state {
 	s.intact = intact
 	if publishedAt != nil {
@@ -107,14 +107,14 @@ func (s state) describe(intact bool, publishedAt, repairedAt *time.Time, changes
 	return s
 }
 
-// publication tells of c as published by this state.
+// publication returns c as the published content of this state.
 func (s state) publication(c *content) Publication {
 	published := c.publication(s.revision, false)
 	published.PublishedAt, published.Repaired = s.publishedAt, s.repaired
 	return published
 }
 
-// recall adds the repair that was told of a revision before to a publication that finds it published and repairs nothing.
+// recall adds the earlier repair of a revision to a publication that found it published and intact.
 func (s state) recall(published Publication) Publication {
 	if published.Repaired == nil && published.Revision == s.revision {
 		published.Repaired = s.repaired
@@ -122,9 +122,8 @@ func (s state) recall(published Publication) Publication {
 	return published
 }
 
-// Standing tells what stands published of an exam, by one SELECT: its revision, digest and time, and how it was last
-// repaired; the papers are left out. Ok is false unless the exam is claim's, served, and what is stored of it is what was
-// written: then Publish knows what to do.
+// Standing returns the published revision of an exam by one SELECT: revision, digest, time and last repair, without papers. Ok is
+// false unless claim owns the exam, the exam is served, and its stored form is intact. If ok is false, call Publish.
 func (p *Publisher) Standing(ctx context.Context, claim Claim, examKey string) (published Publication, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -185,9 +184,9 @@ func moveClaim(ctx context.Context, q *catalogdb.Queries, examKey string, claim 
 	return nil
 }
 
-// Release gives up claim on examKey; whoever comes next may take it. With deleteContent the exam is withdrawn: no longer
-// served, while attempts in hand can still be submitted; otherwise it stays served as it is. A claim that is not the
-// owner's changes nothing, which is no error: a loser's deletion must not drop the winner's data, and must not hang.
+// Release gives up claim on examKey; the next claimant can take it. With deleteContent the exam is withdrawn: it is no longer
+// served, but attempts in progress can still be submitted. Otherwise the exam stays served. A claim that does not own the exam
+// changes nothing and returns nil: the deletion of another resource must neither drop the owner's data nor hang.
 func (p *Publisher) Release(ctx context.Context, claim Claim, examKey string, deleteContent bool) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

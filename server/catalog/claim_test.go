@@ -125,7 +125,7 @@ func TestAClaimIsAdoptedFromTheOneThatWasNamed(t *testing.T) {
 	}
 }
 
-// What is not sealed takes nothing from anybody: else whoever may adopt could lock the owner out with an empty hand.
+// An unsealed exam takes no claim from another owner. Otherwise a permission to adopt would be enough to lock the owner out.
 func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Production)
@@ -150,8 +150,8 @@ func TestTheSealGateMovesNoClaimThatIsHeld(t *testing.T) {
 	}
 }
 
-// Two claimants publish, adopt and release at once, in every order there is; whatever happens, one of them or nobody
-// owns the exam, and it is served as long as nobody deleted it.
+// Two claimants publish, adopt and release at once, in every order. At any time one of them or none owns the exam, and
+// the exam is served unless it was deleted.
 func TestTwoClaimantsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, postgres.Sandbox)

@@ -18,14 +18,13 @@ type paperRef struct {
 	PaperID      string        `json:"paper_id"`
 	Digest       Digest        `json:"digest"`
 	Verification *Verification `json:"verification,omitempty"`
-	// Sealed says that Verification carries the paper's seal digest, whoever signed it.
+	// Sealed reports whether Verification has the paper's seal digest, whatever its signature.
 	Sealed    bool `json:"-"`
 	Questions int  `json:"-"`
-	// untrusted says why the signature does not count where the digest is right, by those who are trusted now (judge); it
-	// is never stored.
+	// untrusted is the reason why the present trusted verifiers refuse the signature of a right digest (judge). It is never stored.
 	untrusted error
 	Seal      Digest `json:"-"`
-	// Title is known of drafts and of loaded revisions; a pin does without.
+	// Title is set in drafts and loaded revisions, not in a pin.
 	Title string `json:"-"`
 }
 
@@ -44,7 +43,7 @@ type content struct {
 	pin int64
 }
 
-// draft is content that is to be published, and what its papers are staged from.
+// draft is content to publish, with the sources of its papers.
 type draft struct {
 	content
 	scoring Scoring
@@ -110,7 +109,7 @@ func effectiveDuration(exam Exam, paper *Paper) int {
 	return cmp.Or(paper.DurationMinutes, exam.DurationMinutes)
 }
 
-// publication tells of c as published.
+// publication returns c as published.
 func (c *content) publication(revision int64, changed bool) Publication {
 	published := Publication{
 		Revision: revision, Changed: changed, Digest: c.digest, PaperDigests: make(map[string]Digest, len(c.papers)),
@@ -126,8 +125,8 @@ func (c *content) publication(revision int64, changed bool) Publication {
 	return published
 }
 
-// The words of an event's changes. They name what was refreshed and nothing of what it says: the event goes to
-// customers, and a changed answer must not.
+// The words of an event's changes. They name the refreshed documents without their content: customers get the event, and must not
+// get a changed answer.
 const (
 	changedOverview  = "overview"
 	changedResources = "resources"

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ChangeKind says what happened to a field.
+// ChangeKind is the kind of a change of a field.
 type ChangeKind string
 
 // The kinds of change.
@@ -59,8 +59,8 @@ func (c Change) where() string {
 	return where
 }
 
-// weight orders changes by what they may do to a learner, the gravest first: answers and whole questions, the rest of a
-// question, the paper, and last the seal itself.
+// weight orders changes by their effect on a learner, the gravest first: answers and whole questions, the rest of a question, the
+// paper, and last the seal itself.
 func (c Change) weight() int {
 	switch {
 	case c.AnswerID != "" && (c.Field == "" || c.Field == "answer"):

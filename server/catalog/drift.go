@@ -13,20 +13,19 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// maxRepairChanges is how many changes a Repair lists: it is kept in one row, and nobody reads more.
+// maxRepairChanges is the maximum number of changes in a Repair, which is stored in one row.
 const maxRepairChanges = 50
 
-// Repair tells of what somebody changed in the database, and that it was put right.
+// Repair describes a restored revision: published content that was changed in the database.
 type Repair struct {
 	At time.Time `json:"-"`
-	// Changes lead from what was found to what is declared. They may show answers: they are for the exam's owner.
+	// Changes lead from the found content to the declared content. They can contain answers: only the exam's owner may read them.
 	Changes []Change `json:"changes"`
-	// More is how many further changes there were.
+	// More is the number of further changes.
 	More int `json:"more,omitempty"`
 }
 
-// newRepair reads a repair as it is stored. Of one that cannot be read only the time is told: what the database lost of what
-// was once put right must not keep an exam from being published.
+// newRepair decodes a stored repair. If that fails it keeps only the time: a damaged repair record must not block publishing.
 func newRepair(at time.Time, raw []byte) *Repair {
 	r := &Repair{At: at}
 	if json.Unmarshal(raw, r) != nil {
@@ -38,7 +37,7 @@ func newRepair(at time.Time, raw []byte) *Repair {
 // String lists the first changes with their values.
 func (r *Repair) String() string { return r.list(Change.String) }
 
-// Places lists the first changes without any value: for places that others than the exam's owner look at.
+// Places lists the first changes without values, for readers other than the exam's owner.
 func (r *Repair) Places() string { return r.list(Change.Place) }
 
 func (r *Repair) list(text func(Change) string) string {
@@ -59,8 +58,8 @@ func (r *Repair) list(text func(Change) string) string {
 	return b.String()
 }
 
-// DamagedError says that somebody changed, in the database, content that a pin asks for. Nobody declares it (any more), so
-// that it cannot be put right; it is not published anew, and what is served stays as it is.
+// DamagedError reports that the stored content of a pinned revision was changed in the database. No resource declares this content,
+// so it cannot be restored. The pinned revision is not published, and the served revision stays.
 type DamagedError struct {
 	ExamKey  string
 	Revision int64
@@ -76,10 +75,10 @@ func (e *DamagedError) Error() string {
 		e.Revision, e.ExamKey, fmt.Sprint(e.Papers))
 }
 
-// note writes down what was put right, if anything was.
+// note stores the changes of a repair. It returns nil without changes.
 func (c *change) note(ctx context.Context, q *catalogdb.Queries, revision int64, drift []Change) (*Repair, error) {
 	if len(drift) == 0 {
-		return nil, nil //nolint:nilnil // nothing to tell of
+		return nil, nil //nolint:nilnil // no change, no repair
 	}
 	repair := &Repair{At: c.at, Changes: drift[:min(len(drift), maxRepairChanges)]}
 	repair.More = len(drift) - len(repair.Changes)
@@ -94,7 +93,7 @@ func (c *change) note(ctx context.Context, q *catalogdb.Queries, revision int64,
 	return repair, nil
 }
 
-// displaced tells what somebody did to the published revision that another takes the place of now.
+// displaced returns the changes made in the database to the published revision that a new one replaces.
 func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change, error) {
 	var drift []Change
 	known := max(c.found.newest, c.options.Remembered.Revision)
@@ -103,8 +102,8 @@ func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change,
 		drift = append(drift, Change{
 			Kind: Changed, Field: "published revision", Old: strconv.FormatInt(c.current.revision, 10), New: strconv.FormatInt(known, 10),
 		})
-	// An owner withdraws by releasing its claim. One that has published nothing yet may have taken a claim that was free,
-	// of what the owner before had withdrawn.
+	// An owner withdraws by releasing its claim. An owner that has published nothing yet may have taken the free claim of an
+	// exam that the owner before had withdrawn.
 	case c.current.withdrawn && c.current.ownedBy(c.claim) && c.options.Remembered.Revision == c.current.revision:
 		drift = append(drift, Change{Kind: Changed, Field: "withdrawn", Old: "true", New: "false"})
 	case c.current.revision > 0 && !c.found.intact:
@@ -114,7 +113,7 @@ func (c *change) displaced(ctx context.Context, q *catalogdb.Queries) ([]Change,
 	return append(drift, papers...), err
 }
 
-// damage tells how what is stored of the published revision differs from what was written, and which papers it concerns.
+// damage returns the differences between the stored and the written published revision, and the IDs of the affected papers.
 func (c *change) damage(ctx context.Context, q *catalogdb.Queries) (drift []Change, papers []string, err error) {
 	d := &comparison{}
 	d.field("published digest", c.current.digest.String(), c.next.digest.String())
@@ -154,7 +153,7 @@ func (c *change) damagedRevision() []Change {
 	}
 	for _, ref := range c.found.content.papers { // in order
 		if _, stray := before[ref.PaperID]; stray {
-			changes = append(changes, Change{Kind: Removed, PaperID: ref.PaperID, Old: "was no paper of the revision"})
+			changes = append(changes, Change{Kind: Removed, PaperID: ref.PaperID, Old: "was not part of the revision"})
 		}
 	}
 	if at, right := c.found.publishedAt, c.publishedAt(); !at.Equal(right) {
@@ -165,7 +164,7 @@ func (c *change) damagedRevision() []Change {
 	return changes
 }
 
-// damagedPapers compares the papers that are not stored as they were written with what next says of them.
+// damagedPapers compares the papers whose stored form was changed with their declared form.
 func (c *change) damagedPapers(ctx context.Context, q *catalogdb.Queries) (drift []Change, papers []string, err error) {
 	if c.source == nil || len(c.found.damaged) == 0 {
 		return nil, nil, nil
@@ -192,7 +191,7 @@ func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int) 
 	}
 	row, err := q.StoredPaper(ctx, catalogdb.StoredPaperParams{ExamKey: c.next.exam.Key, Digest: ref.Digest[:]})
 	if isNoRows(err) {
-		return []Change{{Kind: Added, PaperID: ref.PaperID, New: "was not stored any more"}}, nil
+		return []Change{{Kind: Added, PaperID: ref.PaperID, New: "was no longer stored"}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read paper %s: %w", ref.PaperID, err)
@@ -212,7 +211,7 @@ func (c *change) damagedPaper(ctx context.Context, q *catalogdb.Queries, i int) 
 	return changes, nil
 }
 
-// compareRows tells the differences of columns that no field of a paper shows.
+// compareRows returns the differences of columns that no field of a paper shows.
 func compareRows(row catalogdb.StoredPaperRow, want catalogdb.StagePaperParams) []Change {
 	d := &comparison{paperID: want.PaperID}
 	d.field("paperID", row.PaperID, want.PaperID)
@@ -254,7 +253,7 @@ func compareStored(paperID string, row catalogdb.StoredPaperRow, want catalogdb.
 	return changes
 }
 
-// withPapers adds papers to what an event tells of.
+// withPapers adds papers to the data of an event.
 func withPapers(data webhooks.ContentUpdated, papers []string) webhooks.ContentUpdated {
 	if len(papers) == 0 {
 		return data

@@ -16,14 +16,14 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// drift is something that somebody does to the database, and what the repair says of it.
+// drift is a change in the database, and the repair's description of it.
 type drift struct {
 	name string
 	// statement has ofExam where it selects the exam.
 	statement string
 	// places must be in what the repair tells without values.
 	places string
-	// events is how many exam.content_updated events the repair causes, anew whether it makes a new revision.
+	// events is how many exam.content_updated events the repair causes, also without a new revision.
 	events int
 	anew   bool
 }
@@ -252,7 +252,7 @@ func TestARepairIsToldAlsoWhenTheClaimMovesAfterIt(t *testing.T) {
 	}
 }
 
-// TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished: of one whose changes somebody spoilt only the time is told.
+// TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished: a damaged repair record keeps only its time.
 func TestARepairThatCannotBeReadKeepsNoExamFromBeingPublished(t *testing.T) {
 	t.Parallel()
 	b, exam, _ := driftBench(t)

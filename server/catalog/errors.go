@@ -11,7 +11,7 @@ import (
 // ErrNotValidated is returned for a zero ValidExam.
 var ErrNotValidated = errors.New("the exam was not validated: only Validate makes a ValidExam")
 
-// ClaimConflictError says that the exam key belongs to another resource, Owner. Nothing was changed.
+// ClaimConflictError reports that the exam key belongs to another resource, Owner. Nothing was changed.
 type ClaimConflictError struct {
 	ExamKey string
 	Owner   Claim
@@ -21,26 +21,26 @@ func (e *ClaimConflictError) Error() string {
 	return fmt.Sprintf("exam key %s belongs to %s", e.ExamKey, e.Owner)
 }
 
-// SealError says that production refused a paper whose verification seal is missing, does not match its content, or is
-// not signed by a trusted verifier. Nothing was published; what was published before stays up.
+// SealError reports that production refused a paper whose verification seal is missing, does not match its content, or is not
+// signed by a trusted verifier. Nothing was published; the content published before is still served.
 type SealError struct {
 	ExamKey string
 	PaperID string
-	// Want is the digest of the paper as it was given: what a reviewer would seal.
+	// Want is the digest of the given paper, which a reviewer would seal.
 	Want Digest
-	// Have is the digest that the paper's verification carries; empty when it carries none.
+	// Have is the digest in the paper's verification; empty without one.
 	Have string
-	// Untrusted is set when the digest is right and a signature by a trusted verifier is what it lacks: why the one that
-	// there is does not count, a *seals.SignatureError.
+	// Untrusted is set if the digest is right and no trusted verifier signed it. It is the reason why the signature does not
+	// count, a *seals.SignatureError.
 	Untrusted error
-	// Changes tell how the paper differs from its published revision, question by question; the paper as a whole is
-	// "added" when it is not served. They hold answers: for its owner's eyes, never for a client's. There are none where
-	// the claimant is not the owner.
+	// Changes are the differences between the paper and its published revision, question by question. A paper that is not served
+	// is "added" as a whole. They contain answers: only the owner may read them, never a client. The list is empty if the
+	// claimant is not the owner.
 	Changes []Change
 	// Others are the IDs of the exam's further papers that the gate refuses.
 	Others []string
-	// Owner holds the exam key, which the claimant would have adopted had the papers been sealed; nil when the key is the
-	// claimant's own, or nobody's.
+	// Owner is the present owner of the exam key, which the claimant would have adopted with sealed papers. It is nil if the
+	// claimant owns the key, or if it is free.
 	Owner *Claim
 	// Unclaimed is true when no resource owns the key and its exam is served. The claimant gets the key with its first sealed papers; until
 	// then it can neither withdraw the exam nor see its answers.
@@ -93,7 +93,7 @@ func writeChanges(b *strings.Builder, changes []Change) {
 	}
 }
 
-// RevisionNotFoundError says that a pin names a revision that was never published or is pruned, or that is not the claimant's.
+// RevisionNotFoundError reports that a pin names a revision that was never published or is pruned, or that is not the claimant's.
 type RevisionNotFoundError struct {
 	ExamKey  string
 	Revision int64
@@ -110,7 +110,7 @@ func (e *RevisionNotFoundError) Error() string {
 	return fmt.Sprintf("exam %s has no revision %d", e.ExamKey, e.Revision)
 }
 
-// NotFoundError says that an exam, a paper or a paper's revision does not exist (any more).
+// NotFoundError reports that an exam, a paper or a paper's revision does not exist, or no longer exists.
 type NotFoundError struct {
 	// What is "exam", "paper" or "revision".
 	What string
@@ -120,7 +120,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string { return fmt.Sprintf("no such %s: %q", e.What, e.Name) }
 
-// UnreadableError says that PostgreSQL returned a stored row that cannot be decoded, or failed to read it because the row
+// UnreadableError reports that PostgreSQL returned a stored row that cannot be decoded, or failed to read it because the row
 // is damaged. A retry does not help until the row is repaired.
 type UnreadableError struct {
 	// What is "exam", "paper" or "answer key".
@@ -137,7 +137,7 @@ func (e *UnreadableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// UnavailableError says that a retry can succeed: a paper is not in the cache and PostgreSQL did not answer, or this pod was
+// UnavailableError reports that a retry can succeed: a paper is not in the cache and PostgreSQL did not answer, or this pod was
 // never able to read the exam and another pod may serve it. In the second case it wraps an *UnreadableError.
 type UnavailableError struct{ Err error }
 

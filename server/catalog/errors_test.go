@@ -12,8 +12,7 @@ import (
 	"examprep.dev/server/catalog/catalogtest"
 )
 
-// TestARefusalShowsTheQuestionAndTheChange has the texts that stand in a condition, for each way in which a paper can
-// differ from the one that is published.
+// TestARefusalShowsTheQuestionAndTheChange has the texts of a condition, for each difference between a paper and the published one.
 func TestARefusalShowsTheQuestionAndTheChange(t *testing.T) {
 	t.Parallel()
 	const where = "; paper xx-sample-2023 "

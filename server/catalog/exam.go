@@ -84,7 +84,7 @@ type Provenance struct {
 	License      string `json:"license"`
 }
 
-// Verification is a reviewer's seal: Digest is that of the paper's canonical form at the time it was checked.
+// Verification is a reviewer's seal. Digest is the digest of the paper's canonical form at the time of the check.
 type Verification struct {
 	By     string `json:"by"`
 	At     string `json:"at"`
@@ -109,7 +109,7 @@ type Question struct {
 	Topic     string
 }
 
-// letters are those of the options, in order; nil when there are none.
+// letters returns the letters of the options, in order; nil without options.
 func (q *Question) letters() []string {
 	if len(q.Options) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func (q *Question) letters() []string {
 	return letters
 }
 
-// AnswerKind says how an answer is compared.
+// AnswerKind is the way to compare an answer.
 type AnswerKind string
 
 // The kinds of answer.

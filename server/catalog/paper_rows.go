@@ -19,7 +19,7 @@ type StoredQuestion struct {
 	HasVisual bool              `json:"has_visual,omitempty"`
 }
 
-// paperMetadata is what a paper's row keeps beside its columns.
+// paperMetadata holds the fields of a paper without a column of their own.
 type paperMetadata struct {
 	DurationMinutes int        `json:"duration_min,omitempty"`
 	Language        string     `json:"language,omitempty"`

@@ -26,42 +26,41 @@ const (
 
 // Options shape one Publish.
 type Options struct {
-	// Adopt takes the claim from whoever holds it.
+	// Adopt takes the claim from any owner.
 	Adopt bool
-	// AdoptFrom takes the claim if this one holds it: for a caller who asks before each adoption whether it may be, and
-	// must not take from somebody else who came in between.
+	// AdoptFrom takes the claim from this owner only. A caller that checks its permission before each adoption must not take
+	// the claim from an owner that came later.
 	AdoptFrom *Claim
-	// HistoryLimit is how many revisions are kept, the published one included; 0 keeps all. Revisions superseded within
+	// HistoryLimit is the number of revisions to keep, including the published one; 0 keeps all. Revisions superseded within
 	// the last hour, and papers that an attempt has opened, are kept whatever the limit.
 	HistoryLimit int
-	// Remembered is what the caller was told when it published last. Without it less of what somebody did in the database
-	// can be told or put right: a lost claim, a changed time of publication, an exam that is not there any more.
+	// Remembered is the caller's last Publication. Without it fewer changes in the database are found and repaired: not a lost
+	// claim, a changed time of publication, or a deleted exam.
 	Remembered Remembered
 }
 
-// Remembered is what an owner keeps of its last Publication; zero when it has none.
+// Remembered is the part of its last Publication that an owner keeps; zero without one.
 type Remembered struct {
 	Revision    int64
 	PublishedAt time.Time
 }
 
-// Publication tells what is published after a Publish.
+// Publication is the published state after a Publish.
 type Publication struct {
 	Revision int64
-	// Changed is false when everything was published already; nothing was written then, or only the claim moved.
+	// Changed is false if everything was published already. Then nothing was written, or only the claim moved.
 	Changed bool
 	// Digest identifies the exam's content; equal content has equal digests.
 	Digest Digest
-	// PaperDigests maps each published paper's ID to its revision, QuestionCounts to how many questions that has.
+	// PaperDigests maps each published paper's ID to its revision, QuestionCounts to its number of questions.
 	PaperDigests   map[string]Digest
 	QuestionCounts map[string]int
-	// PublishedAt is when Revision was published.
+	// PublishedAt is the time when Revision was published.
 	PublishedAt time.Time
-	// Repaired tells how what is published was last found changed in the database, and put right, since it was published;
-	// nil when it was not.
+	// Repaired is the last repair of the published revision; nil without one.
 	Repaired *Repair
-	// Unsealed lists, sorted, the papers that are published without a verification seal that counts: in sandbox, or from
-	// before the trusted verifiers were what they are now.
+	// Unsealed lists, sorted, the papers that are published without a trusted verification seal: in sandbox, or since a time
+	// before the present trusted verifiers.
 	Unsealed []string
 }
 
@@ -70,7 +69,7 @@ type Publisher struct {
 	pool *pgxpool.Pool
 	env  postgres.Environment
 	now  func() time.Time
-	// verifiers is nil where a seal needs no signature.
+	// verifiers is nil if seals need no signature.
 	verifiers Verifiers
 }
 
@@ -80,10 +79,10 @@ func NewPublisher(pool *pgxpool.Pool, env postgres.Environment) *Publisher {
 	return &Publisher{pool: pool, env: env, now: time.Now}
 }
 
-// Publish makes exam what is served under its key, in one transaction, and returns what is published then. Content that
-// is published already, under the same claim, costs one SELECT and writes nothing. A paper that the seal gate refuses
-// leaves the content as it was. If nothing is served under the key, a free claim is taken all the same: the key belongs to
-// the first who declared it. A claim on a served exam stays as it is, free or another's, until there is something to publish.
+// Publish publishes exam under its key, in one transaction, and returns the published state. Content that is published already,
+// under the same claim, costs one SELECT and writes nothing. If the seal gate refuses a paper, the published content stays. If
+// nothing is served under the key, Publish still takes a free claim: the key belongs to its first declarer. A claim on a served
+// exam moves only with a publication.
 //
 // It fails with *ClaimConflictError or *SealError, and of a zero ValidExam with ErrNotValidated; nothing is published then.
 func (p *Publisher) Publish(ctx context.Context, claim Claim, exam ValidExam, options Options) (Publication, error) {
@@ -132,15 +131,14 @@ func (p *Publisher) tryPublish(ctx context.Context, claim Claim, next *draft, op
 	return current.recall(published), err
 }
 
-// refuse returns why the seal gate does not let next pass, nil if it does. A free claim on an exam that is not served is taken all the
-// same.
+// refuse returns the seal gate's reason to refuse next, nil if it passes. It takes a free claim on an exam that is not served.
 func (p *Publisher) refuse(ctx context.Context, claim Claim, next *draft, current state) error {
 	refusal, err := p.refuseUnsealed(ctx, next, current)
 	if err != nil || refusal == nil {
 		return err
 	}
 	if refusal.Owner = current.otherThan(claim); refusal.Owner != nil {
-		refusal.Changes = nil // they would tell one who holds nothing of the owner's answers
+		refusal.Changes = nil // they contain the owner's answers
 		return refusal
 	}
 	taken, err := p.take(ctx, claim, next.exam.Key)
@@ -209,21 +207,20 @@ func pinnedContent(row catalogdb.PinnedStateRow) (*content, error) {
 		if err := json.Unmarshal([]byte(row.PaperVerifications[i]), &paper.Verification); err != nil {
 			return nil, err
 		}
-		paper.Sealed = paper.Verification.of(paper.Seal) // and not as its row says, which somebody may have changed
+		paper.Sealed = paper.Verification.of(paper.Seal) // the row's own column may have been changed
 	}
 	return pinned, nil
 }
 
-// maxReads is how often a Publish looks at what is served before it stops believing what it sees.
+// maxReads is the number of times that a Publish reads the served revision. The last try trusts no earlier read.
 const maxReads = 3
 
-// errOvertaken says that what was seen to be served is not, once nobody else can change it.
-var errOvertaken = errors.New("what is served has changed meanwhile")
+// errOvertaken: the served revision changed between the first read and the lock.
+var errOvertaken = errors.New("the served revision changed in the meantime")
 
-// settle has publish look at what is served, and do what that asks for, until it holds under the lock. A lenient publish
-// does not ask the seal gate about what is served: it was judged when it was published, and is only repaired or adopted.
-// The last publish asks it about everything, which ends this: others may be faster every time, and a pointer that somebody
-// moved by hand, off the newest revision, never holds.
+// settle repeats publish until its first read still holds under the lock. A lenient publish does not run the seal gate on the
+// served content, which passed the gate when it was published and is only repaired or adopted. The last try runs the gate on
+// every paper and always ends: other publishers can be faster each time, and a pointer that was moved by hand never holds.
 func settle(publish func(lenient bool) (Publication, error)) (Publication, error) {
 	for range maxReads - 1 {
 		if published, err := publish(true); !errors.Is(err, errOvertaken) {
@@ -233,9 +230,9 @@ func settle(publish func(lenient bool) (Publication, error)) (Publication, error
 	return publish(false)
 }
 
-// flip is the transaction: claim, papers, revision, pointer, event, notification, pruning; or the repair of what is
-// published already. source brings the papers that next refers to; nil for a pin, whose papers are stored. What is ungated
-// is not published anew: errOvertaken.
+// flip is the transaction. It writes claim, papers, revision, pointer, event and notification, and prunes; or it repairs the
+// published revision. source has the papers of next; nil for a pin, whose papers are stored. It does not publish ungated content
+// under a new number: errOvertaken.
 func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source *draft, options Options, ungated bool) (Publication, error) {
 	key := next.exam.Key
 	var published Publication
@@ -253,8 +250,8 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 			return err
 		}
 		change := &change{claim: claim, next: next, source: source, options: options, current: current, found: found, at: p.now().UTC().Truncate(time.Microsecond)}
-		if found.carries(next.digest, current) { // another publisher came first, only the claim is new, or somebody meddled
-			published, err = change.mend(ctx, q)
+		if found.carries(next.digest, current) { // another publisher came first, only the claim is new, or the database was changed
+			published, err = change.repair(ctx, q)
 			return err
 		}
 		if ungated {
@@ -271,7 +268,7 @@ func (p *Publisher) flip(ctx context.Context, claim Claim, next *content, source
 	return published, nil
 }
 
-// stage inserts the papers that Postgres does not have yet, or not as they were written, in batches.
+// stage inserts, in batches, the papers that Postgres lacks or whose stored form was changed.
 func (d *draft) stage(ctx context.Context, q *catalogdb.Queries) error {
 	digests := make([][]byte, len(d.papers))
 	for i := range d.papers {

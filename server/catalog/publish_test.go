@@ -67,7 +67,7 @@ func rowVersions(t *testing.T, b *bench) []string {
 		ORDER BY 1`)
 }
 
-// checkStored loads the papers back with their answers: nothing of what was sealed is lost on the way.
+// checkStored loads the papers back with their answers: storage loses no part of a sealed paper.
 func checkStored(t *testing.T, rt *rapid.T, b *bench, exam catalog.Exam) {
 	t.Helper()
 	empty := catalog.Exam{Key: exam.Key, Name: "x"}
@@ -187,7 +187,7 @@ func TestProductionPublishesOnlyWhatIsSealed(t *testing.T) {
 	if n := testkit.Get[int](t, b.pool, "SELECT count(*) FROM paper_revisions"); n != 0 {
 		t.Error("something was staged")
 	}
-	// The key belongs to whoever declared it first, sealed or not.
+	// The key belongs to its first declarer, sealed or not.
 	var conflict *catalog.ClaimConflictError
 	if _, err := b.publisher.Publish(t.Context(), catalog.Claim{Name: "other"}, catalogtest.Valid(t, catalogtest.Seal(t, exam)), catalog.Options{}); !errors.As(err, &conflict) || conflict.Owner != owner {
 		t.Fatalf("got %v, want a ClaimConflictError", err)

@@ -15,21 +15,21 @@ import (
 
 func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// stored is what is there of a published revision, be it as it was written or not.
+// stored is the present form of a published revision in PostgreSQL, intact or damaged.
 type stored struct {
-	// content is what can be read of it; nil when nothing can.
+	// content is the readable content; nil without any.
 	content *content
-	// newest is the exam's newest revision; more than the published one when somebody moved the pointer.
+	// newest is the exam's newest revision. It is above the published one if the pointer was moved by hand.
 	newest int64
-	// digest, publishedAt and intact are of the revision's own rows; intact is false for rows that are not there.
+	// digest, publishedAt and intact come from the revision's own rows; intact is false for missing rows.
 	digest      Digest
 	publishedAt time.Time
 	intact      bool
-	// damaged are the digests of papers that are not what was written.
+	// damaged are the digests of papers whose stored form was changed.
 	damaged map[Digest]bool
 }
 
-// inspect reads a revision as it is stored. What somebody made of it is no error.
+// inspect reads a stored revision. A damaged revision is not an error.
 func inspect(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64) (*stored, error) {
 	row, err := q.StoredRevision(ctx, catalogdb.StoredRevisionParams{ExamKey: examKey, Revision: revision})
 	if err != nil {
@@ -72,12 +72,12 @@ func newPaperRef(row catalogdb.RevisionPapersRow) paperRef {
 		ref.Questions = int(*row.QuestionCount)
 	}
 	if row.Verification != nil && json.Unmarshal(row.Verification, &ref.Verification) != nil {
-		ref.Verification = &Verification{} // whatever it is, it differs from what is declared
+		ref.Verification = &Verification{} // an unreadable value differs from every declared one
 	}
 	return ref
 }
 
-// readable is what can be read of a published revision; empty when nothing can.
+// readable returns the readable content of a published revision; empty without any.
 func readable(ctx context.Context, q *catalogdb.Queries, examKey string, revision int64) (*content, error) {
 	s, err := inspect(ctx, q, examKey, revision)
 	if err != nil || s.content == nil {
@@ -86,25 +86,25 @@ func readable(ctx context.Context, q *catalogdb.Queries, examKey string, revisio
 	return s.content, nil
 }
 
-// loadPaper reads a published paper with its answers; nil when what is stored cannot be read.
+// loadPaper reads a published paper with its answers; nil if the stored form cannot be read.
 func loadPaper(ctx context.Context, q *catalogdb.Queries, examKey string, ref paperRef) (*Paper, error) {
 	row, err := q.WholePaper(ctx, catalogdb.WholePaperParams{ExamKey: examKey, Digest: ref.Digest[:]})
 	if isNoRows(err) {
-		return nil, nil //nolint:nilnil // somebody removed it: it differs from any other
+		return nil, nil //nolint:nilnil // a deleted paper differs from every other
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read paper %s: %w", ref.PaperID, err)
 	}
 	paper, err := wholePaper(row)
 	if err != nil {
-		return nil, nil //nolint:nilerr,nilnil // somebody changed it: it differs from any other
+		return nil, nil //nolint:nilerr,nilnil // an unreadable paper differs from every other
 	}
 	paper.Verification = ref.Verification
 	return paper, nil
 }
 
-// refuseUnsealed is the seal gate, over papers that judge has seen. It returns nil where everything may be published: in
-// production where every paper has a seal that counts, in sandbox always.
+// refuseUnsealed is the seal gate; call judge first. It returns nil if everything can be published: in production if every paper
+// has a trusted seal, in sandbox always.
 func (p *Publisher) refuseUnsealed(ctx context.Context, next *draft, current state) (*SealError, error) {
 	if p.env != postgres.Production {
 		return nil, nil //nolint:nilnil // no refusal, no failure
@@ -154,9 +154,9 @@ func (p *Publisher) changesOf(ctx context.Context, examKey string, paper *Paper,
 	return comparePapers(nil, paper), nil
 }
 
-// Diff tells how exam differs from what is published under its key, question by question; the list is empty when
-// publishing would change nothing. An exam that is not published, or withdrawn, differs as a whole. Only papers that
-// differ are read.
+// Diff returns the differences between exam and the published content of its key, question by question. The list is empty if
+// publishing would change nothing. An exam that is not published, or withdrawn, differs as a whole. Only papers that differ are
+// read.
 func (p *Publisher) Diff(ctx context.Context, exam ValidExam) ([]Change, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

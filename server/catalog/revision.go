@@ -56,7 +56,7 @@ type QuestionKey struct {
 	Section     int    `json:"section"`
 	SectionName string `json:"section_name,omitempty"`
 	Number      int    `json:"number"`
-	// Letters are those of the options, sorted; nil when the question has none.
+	// Letters are the letters of the options, sorted; nil without options.
 	Letters     []string `json:"letters,omitempty"`
 	Answer      Answer   `json:"answer"`
 	Explanation string   `json:"explanation,omitempty"`

@@ -151,8 +151,7 @@ func (v *inspector) number(object map[string]any, name string) float64 {
 	return value
 }
 
-// read takes a member of type T, into target if that is not nil; kind names T in the problem. A member that is absent or
-// null is no problem.
+// read reads a member of type T, into target if that is not nil; kind names T in the problem. An absent member and null are valid.
 func read[T any](v *inspector, object map[string]any, name, kind string, target *T) (T, bool) {
 	var none T
 	member := object[name]

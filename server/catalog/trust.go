@@ -11,11 +11,11 @@ import (
 // with a *seals.SignatureError.
 type Verifiers interface {
 	Verify(statement seals.Statement, signature string) error
-	// Identity is another one as soon as Verify may say something else of a signature.
+	// Identity changes whenever Verify could return a different result for some signature.
 	Identity() string
 }
 
-// Trust identifies which seals count: while it is the same, the seal gate says the same of a paper.
+// Trust identifies the trusted seals: while it is the same, the seal gate decides the same about a paper.
 func (p *Publisher) Trust() string {
 	if p.verifiers == nil {
 		return string(p.env)
@@ -23,17 +23,17 @@ func (p *Publisher) Trust() string {
 	return string(p.env) + " " + p.verifiers.Identity()
 }
 
-// Trusting returns a Publisher like p that asks more of a seal: beside the digest, a signature that verifiers accept. As
-// with the digest, production refuses papers without one, and sandbox tells of them as unsealed. What is published
-// already stays published, whoever is trusted later.
+// Trusting returns a Publisher like p that requires of a seal both the digest and a signature that verifiers accept. As with the
+// digest, production refuses papers without a signature, and sandbox reports them as unsealed. Published content stays published
+// if its signer is no longer trusted.
 func (p *Publisher) Trusting(verifiers Verifiers) *Publisher {
 	trusting := *p
 	trusting.verifiers = verifiers
 	return &trusting
 }
 
-// judge finds the papers whose seal's digest is right and whose signature does not count. Sealed stays as it is: it is
-// stored, and what is stored does not change with whom one trusts.
+// judge sets untrusted for papers with a right digest and a signature that verifiers refuse. It leaves Sealed unchanged: Sealed is
+// stored, and does not depend on the trusted verifiers.
 func (p *Publisher) judge(examKey string, papers []paperRef) {
 	if p.verifiers == nil {
 		return
@@ -45,9 +45,9 @@ func (p *Publisher) judge(examKey string, papers []paperRef) {
 	}
 }
 
-// refusePinned is the seal gate of a roll-back, over papers that judge has seen: a revision from before there were
-// trusted verifiers, or by one who is not trusted any more, does not come back on the word of whoever can write
-// spec.revision. A digest that does not match says that somebody changed the database, for production never published it.
+// refusePinned applies the seal gate to a pinned revision; call judge first. A client that can set spec.revision must not bring back
+// a paper whose signer is no longer trusted, or that was published without a signature. A wrong digest means that the database was
+// changed, because production never published it.
 func (p *Publisher) refusePinned(examKey string, pin int64, pinned *content, owner *Claim) error {
 	if p.env != postgres.Production {
 		return nil
@@ -83,7 +83,7 @@ func statement(examKey string, ref *paperRef) seals.Statement {
 	}
 }
 
-// UnsealedError says that a paper's verification is not there, or not the paper's.
+// UnsealedError reports that a paper's verification is not there, or not the paper's.
 type UnsealedError struct {
 	// Have is verification.digest, empty without a verification; Want the paper's own digest.
 	Have string

@@ -82,7 +82,7 @@ func TestProductionWithTrustedVerifiersPublishesOnlyWhatOneSigned(t *testing.T) 
 		t.Errorf("others: %v", refusal.Others)
 	}
 
-	_ = b.refused(t, good, first.Revision, "signature is missing") // signed by nobody, then
+	_ = b.refused(t, good, first.Revision, "signature is missing") // the seal has no signature
 	if back := b.publish(t, signed(t, catalogtest.SampleExam(), trusted)); back.Revision != 3 {
 		t.Errorf("published %+v", back)
 	}
@@ -227,7 +227,7 @@ func TestAPinIsNotTrustedForTheSignatureOfOtherContent(t *testing.T) {
 	changed := catalogtest.Clone(catalogtest.SampleExam())
 	changed.Papers[0].Questions[0].Answer.Choices = []string{"C"}
 	b.publish(t, signed(t, changed, trusted))
-	// Whoever changes a row may change its fingerprint as well.
+	// A person who changes a row can change its fingerprint as well.
 	testkit.Exec(t, b.pool, "UPDATE exam_revision_papers SET verification = (SELECT verification FROM exam_revision_papers WHERE revision = 2) WHERE revision = 1")
 	b.markRevisions(t)
 	_, err := b.publisher.RollBack(t.Context(), owner, exam.Key, 1, catalog.Options{})
@@ -249,7 +249,7 @@ func TestNothingIsPublishedAnewThatOnlyPassedAsServed(t *testing.T) {
 	other.Name = "Other name"
 	damage := func(t *testing.T, b *bench) {
 		t.Helper()
-		testkit.Exec(t, b.pool, "UPDATE paper_revisions SET fingerprint = sha256('')") // the revision's own rows could not be pinned any more
+		testkit.Exec(t, b.pool, "UPDATE paper_revisions SET fingerprint = sha256('')") // a change of the revision's own rows would refuse the pin
 	}
 	for _, test := range []struct {
 		name   string
@@ -313,8 +313,8 @@ func TestWhatWasServedAndIsSignedComesBackThoughSomethingElseCameBetween(t *test
 	}
 }
 
-// TestAPointerThatWasMovedBackServesNobodysWord moves what is served, by hand, to what nobody signed.
-func TestAPointerThatWasMovedBackServesNobodysWord(t *testing.T) {
+// TestAPointerMovedByHandServesNoUnsignedRevision moves the served revision, in the database, to one without a signature.
+func TestAPointerMovedByHandServesNoUnsignedRevision(t *testing.T) {
 	t.Parallel()
 	for _, pin := range []int64{0, 1} {
 		b := newBench(t, postgres.Production)

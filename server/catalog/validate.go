@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-// Bounds of what can be published. They are generous: their purpose is that a broken file is named, not swallowed.
+// Bounds of publishable content. They are generous: their purpose is that a broken file is named, not swallowed.
 const (
 	maxKey       = 100
 	maxName      = 300
@@ -156,8 +156,8 @@ func (v *inspector) studyPath(path StudyPath) {
 	}
 }
 
-// freeForm checks an object that is served as it is. What RFC 8785 cannot represent (a name twice, a number beyond
-// float64, half a surrogate pair) means different things to different readers, and has no digest.
+// freeForm checks an object that is served unchanged. It refuses values that RFC 8785 cannot represent (a repeated name, a number
+// beyond float64, half a surrogate pair): readers disagree about them, and they have no digest.
 func (v *inspector) freeForm(raw json.RawMessage) bool {
 	switch {
 	case len(raw) > maxFreeForm:

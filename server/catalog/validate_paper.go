@@ -12,7 +12,7 @@ import (
 	"examprep.dev/server/seals"
 )
 
-// What marks may be: small enough that no sum loses a decimal, exact enough for thirds as exam boards print them.
+// Bounds of marks: small enough that no sum loses a decimal, exact enough for the thirds that exam boards print.
 const (
 	maxMarks        = 1000
 	maxMarkDecimals = 6

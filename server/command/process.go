@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 
+	"examprep.dev/charts/examprep/runbooks"
 	"examprep.dev/server/command/cli"
 	"examprep.dev/server/command/parts"
 	"examprep.dev/server/postgres"
@@ -93,7 +94,7 @@ func (p *process) close(ctx context.Context) {
 	p.pool.Close()
 }
 
-// servers returns the health and metrics servers as parts. They belong to the back: a pod that finishes its work must
+// servers returns the health and metrics servers as parts; the latter also serves the runbooks. They belong to the back: a pod that finishes its work must
 // still answer its probes. The metrics server also reads the gatherers in more.
 func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []parts.Part {
 	checks := p.flags.program.Checks
@@ -101,7 +102,7 @@ func (p *process) servers(ready telemetry.Ready, more ...prometheus.Gatherer) []
 	gatherers := append(prometheus.Gatherers{p.registry}, more...)
 	return []parts.Part{
 		{Name: "health", Run: checks.NewHealthServer(p.flags.healthListen, ready, p.logger).Serve},
-		{Name: "metrics", Run: checks.NewMetricsServer(p.flags.metricsListen, gatherers, p.flags.pprof, p.logger).Serve},
+		{Name: "metrics", Run: checks.NewMetricsServer(p.flags.metricsListen, gatherers, runbooks.Serve, p.flags.pprof, p.logger).Serve},
 	}
 }
 

@@ -25,10 +25,14 @@ func NewRegistry() *prometheus.Registry {
 	return registry
 }
 
-// NewMetricsServer serves gatherer under /metrics, and Go's profiles under /debug/pprof/ if profiles is true. If a
-// collector fails, it logs the error and serves the other collectors.
-func (c Checks) NewMetricsServer(address string, gatherer prometheus.Gatherer, profiles bool, logger *slog.Logger) *Server {
+// NewMetricsServer serves gatherer under /metrics, the pages of alerts under /runbooks/, and Go's profiles under /debug/pprof/
+// if profiles is true. If a collector fails, it logs the error and serves the other collectors. The handler runbooks gets the
+// name of the page as the path value "page".
+func (c Checks) NewMetricsServer(
+	address string, gatherer prometheus.Gatherer, runbooks http.HandlerFunc, profiles bool, logger *slog.Logger,
+) *Server {
 	mux := http.NewServeMux()
+	mux.Handle("GET /runbooks/{page...}", runbooks)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{
 		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelError),
 		ErrorHandling:     promhttp.ContinueOnError,

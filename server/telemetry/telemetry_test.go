@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"examprep.dev/charts/examprep/runbooks"
 	"examprep.dev/server/telemetry"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -98,7 +99,7 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "examprep_test_total", Help: "A test."})
 	registry.MustRegister(counter)
 	counter.Add(3)
-	url, stop := serve(t, patient().NewMetricsServer("", registry, false, slog.New(slog.DiscardHandler)).ServeListener)
+	url, stop := serve(t, patient().NewMetricsServer("", registry, http.NotFound, false, slog.New(slog.DiscardHandler)).ServeListener)
 	status, body := get(t, url+"/metrics")
 	if status != http.StatusOK {
 		t.Fatalf("status = %d", status)
@@ -115,7 +116,7 @@ func TestMetricsServeWhatIsRegistered(t *testing.T) {
 
 func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 	for profiles, want := range map[bool]int{true: http.StatusOK, false: http.StatusNotFound} {
-		server := patient().NewMetricsServer("", prometheus.NewRegistry(), profiles, slog.New(slog.DiscardHandler))
+		server := patient().NewMetricsServer("", prometheus.NewRegistry(), http.NotFound, profiles, slog.New(slog.DiscardHandler))
 		url, stop := serve(t, server.ServeListener)
 		for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/symbol"} {
 			if status, _ := get(t, url+path); status != want {
@@ -128,10 +129,45 @@ func TestProfilesAreServedOnlyWhereTheyAreAskedFor(t *testing.T) {
 	}
 }
 
+func TestMetricsServerServesRunbooks(t *testing.T) {
+	url, stop := serve(t, patient().NewMetricsServer("", prometheus.NewRegistry(), runbooks.Serve, false, slog.New(slog.DiscardHandler)).ServeListener)
+	for path, file := range map[string]string{
+		"/runbooks/":                            "README.md",
+		"/runbooks":                             "README.md",
+		"/runbooks/README.md":                   "README.md",
+		"/runbooks/ExamprepAPIDown.md":          "ExamprepAPIDown.md",
+		"/runbooks/ExamprepAPIDown":             "ExamprepAPIDown.md",
+		"/runbooks/Unknown":                     "",
+		"/runbooks/runbooks.go":                 "",
+		"/runbooks/x/ExamprepAPIDown.md":        "",
+		"/runbooks/%2e%2e%2fREADME.md":          "",
+		"/runbooks/..%2f..%2fREADME.md":         "",
+		"/runbooks/../runbooks/ExamprepAPIDown": "ExamprepAPIDown.md", // the client or the server cleans the path
+	} {
+		response, body := testkit.Call(t, http.DefaultClient.Do, http.MethodGet, url+path, "", nil)
+		if file == "" {
+			if response.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: status %d", path, response.StatusCode)
+			}
+			continue
+		}
+		want := string(testkit.ReadFile(t, "../../charts/examprep/runbooks/"+file))
+		if response.StatusCode != http.StatusOK || body != want {
+			t.Errorf("%s: status %d, %d bytes, want the %d bytes of %s", path, response.StatusCode, len(body), len(want), file)
+		}
+		if kind := response.Header.Get("Content-Type"); kind != "text/plain; charset=utf-8" {
+			t.Errorf("%s: content type %q", path, kind)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
 func TestServeNamesAPortThatIsTaken(t *testing.T) {
 	taken := testkit.Listen(t)
 	defer func() { _ = taken.Close() }()
-	server := patient().NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), false, slog.New(slog.DiscardHandler))
+	server := patient().NewMetricsServer(taken.Addr().String(), prometheus.NewRegistry(), http.NotFound, false, slog.New(slog.DiscardHandler))
 	if err := server.Serve(t.Context()); err == nil || !strings.Contains(err.Error(), "metrics server") {
 		t.Errorf("error = %v", err)
 	}

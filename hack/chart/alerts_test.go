@@ -4,11 +4,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestAFailedMigrationIsToldOfWhateverTheReleaseIsCalled(t *testing.T) {
+func TestMigrationAlertSelectsTheJobOfTheRelease(t *testing.T) {
 	for _, set := range []string{"environment=production", "fullnameOverride=exams"} {
 		objects := render(t, "--set", "monitoring.prometheusRule.enabled=true,"+set)
 		var migration, expression string
@@ -35,9 +36,9 @@ func TestAFailedMigrationIsToldOfWhateverTheReleaseIsCalled(t *testing.T) {
 	}
 }
 
-func TestEveryAlertLinksToItsPageWhereTheUserServesIt(t *testing.T) {
+func TestEveryAlertLinksToItsPage(t *testing.T) {
 	for given, base := range map[string]string{
-		"https://examprep.dev/runbooks":     "https://examprep.dev/runbooks",
+		"":                                  "http://r-examprep-metrics.ns.svc:9090/runbooks",
 		"https://wiki.example.com/examprep": "https://wiki.example.com/examprep",
 		"http://wiki/a/":                    "http://wiki/a",
 	} {
@@ -64,6 +65,29 @@ func TestEveryAlertLinksToItsPageWhereTheUserServesIt(t *testing.T) {
 		}
 		if alerts < 30 {
 			t.Errorf("%d alerts", alerts)
+		}
+	}
+}
+
+// The default address leads to a Service whose pods serve the pages on their port for metrics.
+func TestDefaultAddressOfRunbooksLeadsToEveryPod(t *testing.T) {
+	objects := render(t, "--set", "monitoring.prometheusRule.enabled=true")
+	selector, _ := find(t, objects, "Service", "r-examprep-metrics").at("spec", "selector").(map[string]any)
+	if len(selector) == 0 {
+		t.Fatal("the Service has no selector")
+	}
+	for _, component := range []string{"api", "worker", "operator"} {
+		pod := find(t, objects, "Deployment", "r-examprep-"+component)
+		for label, value := range selector {
+			if got := pod.text("spec", "template", "metadata", "labels", label); got != value {
+				t.Errorf("%s: label %s is %q, the Service selects %q", component, label, got, value)
+			}
+		}
+		ports, _ := containerOf(t, pod).at("ports").([]any)
+		if !slices.ContainsFunc(ports, func(port any) bool {
+			return object(port.(map[string]any)).text("name") == "metrics" //nolint:errcheck // a port is an object
+		}) {
+			t.Errorf("%s has no port metrics", component)
 		}
 	}
 }

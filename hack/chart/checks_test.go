@@ -115,7 +115,9 @@ var accepted = map[string]string{ //nolint:gochecknoglobals // a constant table
 	"deployment-has-host-podantiaffinity":           "topologySpreadConstraints spread pods over nodes and zones",
 }
 
-func TestTheArchiveHoldsWhatIsRendered(t *testing.T) {
+// archive packages the chart and returns the archive's path.
+func archive(t *testing.T) string {
+	t.Helper()
 	target := t.TempDir()
 	if _, err := command(t, nil, program(t, ".", helms["helm 4"]), "package", folder, "--destination", target); err != nil {
 		t.Fatal(err)
@@ -124,7 +126,11 @@ func TestTheArchiveHoldsWhatIsRendered(t *testing.T) {
 	if err != nil || len(archives) != 1 {
 		t.Fatalf("archives %v: %v", archives, err)
 	}
-	packed, err := command(t, nil, program(t, ".", helms["helm 4"]), "template", "r", archives[0], "--namespace", "ns", "--kube-version", kubernetes)
+	return archives[0]
+}
+
+func TestTheArchiveHoldsWhatIsRendered(t *testing.T) {
+	packed, err := command(t, nil, program(t, ".", helms["helm 4"]), "template", "r", archive(t), "--namespace", "ns", "--kube-version", kubernetes)
 	noError(t, err)
 	plain, err := template(t, "helm 4")
 	noError(t, err)

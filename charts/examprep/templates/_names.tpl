@@ -17,7 +17,7 @@
 {{- end }}
 {{- end }}
 
-{{/* A cluster-scoped object's name: two releases of one name may stand in two namespaces. */}}
+{{/* Name of a cluster-scoped object. It contains the namespace, because two namespaces can have releases of one name. */}}
 {{- define "examprep.clusterwideName" -}}
 {{- printf "%s:%s" .Release.Namespace (include "examprep.fullname" .) }}
 {{- end }}
@@ -74,8 +74,8 @@ annotations:
 {{- printf "%s-%s" (include "examprep.fullname" .root) .component }}
 {{- end }}
 
-{{/* The lease that the operators of a release elect their leader by. That of a release called examprep is the program's own
-     default, which config/ has. */}}
+{{/* The lease that the operators of a release elect their leader by. For the release examprep it is the default of the program,
+     as in config/. */}}
 {{- define "examprep.leaseName" -}}
 {{- printf "%s.examprep.dev" (include "examprep.componentName" (dict "root" . "component" "operator")) }}
 {{- end }}

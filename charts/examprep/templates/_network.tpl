@@ -36,8 +36,8 @@
 {{- end }}
 {{- end }}
 
-{{/* The internet: no private range, no metadata address, not the API server where its addresses are given; of those
-     only what an administrator allows webhooks to reach. (dict "root" $ "ports" […] "allowed" […]) */}}
+{{/* The internet without private ranges, metadata addresses and the given addresses of the API server. Ranges that an
+     administrator allows webhooks to reach are added. (dict "root" $ "ports" […] "allowed" […]) */}}
 {{- define "examprep.internetRule" -}}
 {{- $refused := concat .root.Values.networkPolicy.privateCIDRs .root.Values.networkPolicy.kubernetesAPI.cidrs }}
 - ports:

@@ -58,9 +58,15 @@ topologySpreadConstraints:
   matchLabelKeys: [pod-template-hash]
 {{- end }}
 {{- end }}
-{{- if eq $root.Values.migrate.mode "initContainer" }}
+{{- $migrates := eq $root.Values.migrate.mode "initContainer" }}
+{{- if or $migrates $section.extraInitContainers }}
 initContainers:
+{{- with $section.extraInitContainers }}
+{{ toYaml . }}
+{{- end }}
+{{- if $migrates }}
 - {{- include "examprep.migrateContainer" . | nindent 2 }}
+{{- end }}
 {{- end }}
 containers:
 - name: {{ .component }}
@@ -90,10 +96,13 @@ containers:
     {{- toYaml (get $section $probe) | nindent 4 }}
   {{- end }}
   {{- include "examprep.containerCommons" . | nindent 2 }}
+{{- with $section.extraContainers }}
+{{ toYaml . }}
+{{- end }}
 {{- include "examprep.volumes" . }}
 {{- end }}
 
-{{/* What migrates, in a Job or before a process. */}}
+{{/* The container of the migration, in a Job or as an init container. */}}
 {{- define "examprep.migrateContainer" -}}
 {{- $section := .root.Values.migrate -}}
 name: migrate
@@ -114,7 +123,7 @@ envFrom:
 {{ include "examprep.containerCommons" (dict "root" .root "component" "migrate") }}
 {{- end }}
 
-{{/* What all containers have: image, rights, resources, mounts. */}}
+{{/* Fields of all containers of examprep: image, resources, security context, mounts. */}}
 {{- define "examprep.containerCommons" -}}
 {{- $section := get .root.Values .component -}}
 image: {{ include "examprep.image" .root }}
@@ -192,7 +201,7 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* Where a pod runs, as whom, and how it gets its image. */}}
+{{/* Placement of a pod, its security context and its pull Secrets. */}}
 {{- define "examprep.placement" -}}
 {{- $section := get .root.Values .component }}
 securityContext:
@@ -203,6 +212,9 @@ imagePullSecrets:
 {{- end }}
 {{- with include "examprep.priorityClassName" . }}
 priorityClassName: {{ . }}
+{{- end }}
+{{- with $section.runtimeClassName }}
+runtimeClassName: {{ . }}
 {{- end }}
 {{- with $section.nodeSelector }}
 nodeSelector:

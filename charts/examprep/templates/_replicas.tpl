@@ -1,9 +1,10 @@
-{{/* How many pods an autoscaled Deployment goes on with, where it would be one if its manifest did not say: a field that
-     the manifest of the upgrade before had and this one has not is taken away, and the API server's default is 1. Empty
-     where the autoscaler alone says, and where there is no cluster to ask. (dict "root" $ "component" "api")
+{{/* Number of pods that the manifest of an autoscaled Deployment must keep. An upgrade removes a field that the previous manifest
+     had and the new one lacks, and the API server's default is 1. Empty if only the autoscaler sets the number, and if there
+     is no cluster to query. (dict "root" $ "component" "api")
 
-     Helm 3, and Helm 4 for releases of Helm 3, takes away what the manifest before had: until an autoscaler is there, it
-     had the values' replicas; from then on the annotation tells. Server-side apply takes away what nobody else has set. */}}
+     Helm 3, and Helm 4 for releases of Helm 3, removes every field that the previous manifest had. Before there is an
+     autoscaler, that manifest had the replicas of the values; afterwards the annotation records it. Server-side apply
+     removes a field only if no other manager has set it. */}}
 {{- define "examprep.keptReplicas" -}}
 {{- $name := include "examprep.componentName" . }}
 {{- $namespace := .root.Release.Namespace }}

@@ -88,7 +88,7 @@ func (c *cluster) close() {
 	_ = os.RemoveAll(string(c.dir))
 }
 
-// obtainControlPlane returns the directory of kube-apiserver, etcd and kubectl, which hack/kubernetes finds or builds.
+// obtainControlPlane returns the folder of kube-apiserver, etcd and kubectl from hack/kubernetes.
 func (c *cluster) obtainControlPlane(ctx context.Context) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "run", "-trimpath", "-buildvcs=false", ".")
 	cmd.Dir = filepath.Join(c.root, "hack", "kubernetes")

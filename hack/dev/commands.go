@@ -86,8 +86,8 @@ func (e *environment) build(ctx context.Context, out, pkg string) error {
 	return nil
 }
 
-// obtainControlPlane returns the directory of kube-apiserver, etcd and kubectl, which hack/kubernetes finds, fetches or
-// builds; building them is given what the processor has left.
+// obtainControlPlane returns the folder of kube-apiserver, etcd and kubectl, which hack/kubernetes finds, downloads or
+// compiles, at low priority.
 func obtainControlPlane(ctx context.Context, root string, dir state.Dir, c *console) (string, error) {
 	module := filepath.Join(root, "hack", "kubernetes")
 	program := dir.Path("bin", "kubernetes")

@@ -89,18 +89,14 @@ func given(variables ...string) bool {
 
 // ensureCluster starts an API server, or only finds the programs for tests that start one themselves.
 func (t *testServers) ensureCluster(ctx context.Context, n needs) ([]state.Variable, error) {
-	switch {
-	case n.cluster && !given(testKubeconfig):
+	if n.cluster && !given(testKubeconfig) {
 		return t.start(ctx, cluster, t.binaries)
-	case given(assets):
-		return nil, nil
-	default:
-		dir, err := t.binaries(ctx)
-		return []state.Variable{{Name: assets, Value: dir[0]}}, err
 	}
+	dir, err := t.binaries(ctx)
+	return []state.Variable{{Name: assets, Value: dir[0]}}, err
 }
 
-// binaries obtains kube-apiserver, etcd and kubectl, and returns their directory.
+// binaries obtains kube-apiserver, etcd and kubectl, or checks the folder KUBEBUILDER_ASSETS, and returns the folder.
 func (t *testServers) binaries(ctx context.Context) ([]string, error) {
 	dir, err := obtainControlPlane(ctx, t.root, t.dev, t.console)
 	return []string{dir}, err

@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
 )
 
-// target is a program of the set and the package it is built from.
+// target is a program of the set and its package.
 type target struct{ name, pkg string }
 
-// targets in the order of building: etcd is small and shows first that building works.
+// targets are in the order of compiling. etcd is first because it is small, so a compile error shows early.
 func targets() []target {
 	return []target{
 		{"etcd", "go.etcd.io/etcd/server/v3"},
@@ -23,93 +20,46 @@ func targets() []target {
 	}
 }
 
-// buildOnce builds the set into dir unless another run does so meanwhile, in which case it waits for that one.
-func buildOnce(ctx context.Context, dir string, pinned pins, progress io.Writer) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return fmt.Errorf("make the cache: %w", err)
-	}
-	unlock, err := lock(ctx, dir+".lock", progress)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if len(lacks(dir)) == 0 {
-		return nil
-	}
-	// What a killed run left: the lock is ours, so nobody is writing there.
-	partial := dir + ".partial"
-	if err := os.RemoveAll(partial); err != nil {
-		return fmt.Errorf("remove what an interrupted build left: %w", err)
-	}
-	if err := os.MkdirAll(partial, 0o755); err != nil {
-		return fmt.Errorf("make the cache: %w", err)
-	}
-	started := time.Now()
-	fmt.Fprintf(progress, "kubernetes: building kube-apiserver and kubectl %s and etcd %s, once, into %s\n", pinned.kubernetes, pinned.etcd, dir)
+// compile builds the set into dir.
+func compile(ctx context.Context, dir string, pinned pins, progress io.Writer) error {
+	fmt.Fprintf(progress, "kubernetes: compiling kube-apiserver and kubectl %s and etcd %s, once; this usually takes 4 to 18 minutes on two cores\n",
+		pinned.kubernetes, pinned.etcd)
 	for _, t := range targets() {
-		if err := build(ctx, t, filepath.Join(partial, t.name), pinned, progress); err != nil {
+		if err := build(ctx, t, filepath.Join(dir, t.name), pinned, progress); err != nil {
 			return err
 		}
 	}
-	if err := os.RemoveAll(dir); err != nil { // an incomplete set of unknown origin
-		return fmt.Errorf("replace an incomplete set: %w", err)
-	}
-	if err := os.Rename(partial, dir); err != nil {
-		return fmt.Errorf("put the set in place: %w", err)
-	}
-	fmt.Fprintf(progress, "kubernetes: built in %s\n", time.Since(started).Round(time.Second))
 	return nil
 }
 
-// build compiles one program, showing progress against the packages that are not in the build cache yet.
+// build compiles one program, and shows how many of the packages that are not in the build cache are compiled.
 func build(ctx context.Context, t target, out string, pinned pins, progress io.Writer) error {
-	meter := newMeter(progress, t.name)
-	defer meter.stop()
+	counted := newMeter(t.name)
+	stop := show(progress, counted)
+	defer stop()
 	stale, err := output(goCommand(ctx, "list", "-deps", "-trimpath", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", t.pkg))
 	if err != nil {
 		return fmt.Errorf("list the packages of %s: %w", t.name, err)
 	}
-	meter.expect(len(strings.Fields(stale)))
-	cmd := goCommand(ctx, "build", "-v", "-trimpath", "-ldflags", linkerFlags(pinned.kubernetes), "-o", out, t.pkg)
-	cmd.Stderr = meter
+	counted.expect(len(strings.Fields(stale)))
+	flags, err := linkerFlags(pinned.kubernetes)
+	if err != nil {
+		return err
+	}
+	cmd := goCommand(ctx, "build", "-v", "-trimpath", "-ldflags", flags, "-o", out, t.pkg)
+	cmd.Stderr = counted
 	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", t.name, err, meter.complaints())
+		return fmt.Errorf("build %s: %w\n%s", t.name, err, counted.complaints())
 	}
 	return nil
 }
 
-// linkerFlags strip the symbols that nobody debugs here and stamp the version: kubectl and the API server compare theirs.
-func linkerFlags(kubernetes string) string {
-	const stamp = " -X k8s.io/component-base/version."
-	major, minor := "", ""
-	if v, ok := parseVersion(kubernetes); ok {
-		major, minor = fmt.Sprint(v[0]), fmt.Sprint(v[1])
-	}
-	return "-s -w" + stamp + "gitVersion=" + kubernetes + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
-}
-
-// lock takes an exclusive lock on path, which the kernel releases when the process ends, however it ends.
-func lock(ctx context.Context, path string, progress io.Writer) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+// linkerFlags strip debugging symbols and set the version, because kubectl compares its version with the API server's.
+func linkerFlags(kubernetes string) (string, error) {
+	v, err := parseVersion(kubernetes)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock: %w", err)
+		return "", err
 	}
-	ticker := time.NewTicker(500 * time.Millisecond)
-	defer ticker.Stop()
-	for told := false; ; {
-		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if !told {
-			fmt.Fprintln(progress, "kubernetes: another run is building the set; waiting for it")
-			told = true
-		}
-		select {
-		case <-ctx.Done():
-			_ = file.Close()
-			return nil, fmt.Errorf("wait for another run's build: %w", context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
+	const set = " -X k8s.io/component-base/version."
+	return fmt.Sprintf("-s -w%[1]sgitVersion=%[2]s%[1]sgitMajor=%[3]d%[1]sgitMinor=%[4]d", set, kubernetes, v.Major, v.Minor), nil
 }

@@ -1,147 +1,172 @@
 package main
 
 import (
+	"archive/tar"
+	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
-	"sort"
-	"strconv"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/tools/setup-envtest/remote"
+	"sigs.k8s.io/controller-runtime/tools/setup-envtest/versions"
 )
 
 const (
-	// setupEnvtest is the program that kubebuilder projects fetch control-plane binaries with.
-	setupEnvtest = "sigs.k8s.io/controller-runtime/tools/setup-envtest@v0.25.1"
-	// envtestIndex is what setup-envtest reads first; if it does not answer, nothing that follows would.
-	envtestIndex = "https://raw.githubusercontent.com/kubernetes-sigs/controller-tools/HEAD/envtest-releases.yaml"
-	// probeTime is how long a machine without the open internet waits in vain.
-	probeTime = 5 * time.Second
-	// fetchTime bounds the download itself, once the index has answered: a fraction of what building takes.
-	fetchTime = 90 * time.Second
-	// minorsBehind is how many minor versions an installed set may be behind the pinned one: CEL and field selectors of
-	// custom resources, which the tests rely on, are older than that.
-	minorsBehind = 3
+	// indexTime limits how long a machine without the open internet waits for the index.
+	indexTime = 5 * time.Second
+	// archiveTime limits the download after the index has answered.
+	archiveTime = 5 * time.Minute
 )
 
-// envtest returns a directory of setup-envtest's store that holds a usable set, fetching one if that is quick, or "".
-// Whatever fails here only means that the set is built.
-func envtest(ctx context.Context, want string, progress io.Writer) string {
-	store := envtestStore()
-	if store == "" {
-		return ""
+// index lists the archives that setup-envtest downloads, with their checksums.
+type index struct {
+	client remote.Client
+	// limit returns a context that ends when the index has taken too long.
+	limit func(context.Context) (context.Context, context.CancelFunc)
+}
+
+// publicIndex returns the index that kubebuilder's projects use.
+func publicIndex() index {
+	return index{client: new(remote.HTTPClient), limit: func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeoutCause(ctx, indexTime, fmt.Errorf("no answer within %s", indexTime))
+	}}
+}
+
+// download puts the pinned version, or else the newest patch of the same minor version, into dir.
+func (i index) download(ctx context.Context, dir, pinned string, progress io.Writer) error {
+	version, platform, err := i.choose(ctx, pinned)
+	if err != nil {
+		return err
 	}
-	if dir := newestUsable(store, want); dir != "" {
-		return dir
+	if got := "v" + version.String(); got != pinned {
+		fmt.Fprintf(progress, "kubernetes: setup-envtest's index lacks %s; using %s, its newest patch of the same minor version\n", pinned, got)
 	}
-	if !reachable(ctx, envtestIndex) {
-		return ""
-	}
-	fmt.Fprintln(progress, "kubernetes: fetching control-plane binaries with setup-envtest")
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+	fmt.Fprintf(progress, "kubernetes: downloading kube-apiserver, etcd and kubectl v%s: about 65 MB, a minute at 10 Mbit/s\n", version)
+	ctx, cancel := context.WithTimeoutCause(ctx, archiveTime, fmt.Errorf("not complete within %s", archiveTime))
 	defer cancel()
-	minor := strings.Join(strings.SplitN(strings.TrimPrefix(want, "v"), ".", 3)[:2], ".")
-	for _, version := range []string{minor + ".x", "latest"} {
-		cmd := goCommand(ctx, "run", setupEnvtest, "use", version, "--bin-dir", filepath.Dir(store), "-p", "path")
-		cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
-		if _, err := output(cmd); err == nil {
-			if dir := newestUsable(store, want); dir != "" {
-				return dir
+	archive, err := os.Create(filepath.Join(dir, platform.ArchiveName(version)))
+	if err != nil {
+		return fmt.Errorf("create the archive: %w", err)
+	}
+	defer archive.Close()
+	var received byteCount
+	stop := show(progress, &received)
+	err = i.client.GetVersion(ctx, version, platform, io.MultiWriter(archive, &received)) // verifies the checksum
+	stop()
+	if err != nil {
+		return fmt.Errorf("download from setup-envtest's index: %w", reason(ctx, err))
+	}
+	if _, err := archive.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read the archive: %w", err)
+	}
+	if err := unpack(archive, dir); err != nil {
+		return fmt.Errorf("unpack %s: %w", filepath.Base(archive.Name()), err)
+	}
+	return os.Remove(archive.Name())
+}
+
+// choose returns a version in the index and this machine's platform, with the archive's checksum.
+func (i index) choose(ctx context.Context, pinned string) (versions.Concrete, versions.PlatformItem, error) {
+	ctx, cancel := i.limit(ctx)
+	defer cancel()
+	listed, err := i.client.ListVersions(ctx) // newest first
+	if err != nil {
+		return versions.Concrete{}, versions.PlatformItem{}, fmt.Errorf("read setup-envtest's index: %w", reason(ctx, err))
+	}
+	exact, err := parseVersion(pinned)
+	if err != nil {
+		return versions.Concrete{}, versions.PlatformItem{}, err
+	}
+	sameMinor := versions.PatchSelector{Major: exact.Major, Minor: exact.Minor, Patch: versions.AnyPoint}
+	here := versions.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}
+	for _, wanted := range []versions.Selector{exact, sameMinor} {
+		for _, set := range listed {
+			at := slices.IndexFunc(set.Platforms, func(p versions.PlatformItem) bool { return p.Platform == here })
+			if at >= 0 && wanted.Matches(set.Version) {
+				return set.Version, set.Platforms[at], nil
 			}
 		}
 	}
-	return ""
+	return versions.Concrete{}, versions.PlatformItem{},
+		fmt.Errorf("setup-envtest's index lists no patch of v%d.%d for %s", exact.Major, exact.Minor, here)
 }
 
-// envtestStore is setup-envtest's default directory, "" if the system has no place for it.
-func envtestStore() string {
-	base := os.Getenv("XDG_DATA_HOME")
-	if home, err := os.UserHomeDir(); base == "" && err == nil {
-		base = filepath.Join(home, ".local", "share")
-		if runtime.GOOS == "darwin" {
-			base = filepath.Join(home, "Library", "Application Support", "io.kubebuilder.envtest")
-			return filepath.Join(base, "k8s")
-		}
-	}
-	if base == "" {
-		return ""
-	}
-	return filepath.Join(base, "kubebuilder-envtest", "k8s")
-}
-
-// newestUsable returns the newest complete set in store (directories named VERSION-OS-ARCH) that is no more than
-// minorsBehind behind want, or "". A set without kubectl is passed over.
-func newestUsable(store, want string) string {
-	suffix := "-" + runtime.GOOS + "-" + runtime.GOARCH
-	entries, err := os.ReadDir(store)
+// parseVersion reads a version such as v1.37.2.
+func parseVersion(text string) (versions.Concrete, error) {
+	spec, err := versions.FromExpr(strings.TrimPrefix(text, "v"))
 	if err != nil {
-		return ""
+		return versions.Concrete{}, fmt.Errorf("read the version %q: %w", text, err)
 	}
-	wanted, _ := parseVersion(want)
-	var found []version
-	for _, entry := range entries {
-		name, ours := strings.CutSuffix(entry.Name(), suffix)
-		v, ok := parseVersion(name)
-		if !ours || !ok || v[0] != wanted[0] || v[1] < wanted[1]-minorsBehind {
+	version := spec.AsConcrete()
+	if version == nil {
+		return versions.Concrete{}, fmt.Errorf("read the version %q: it has no patch number", text)
+	}
+	return *version, nil
+}
+
+// unpack writes the programs of the set, and no other file of the archive, to dir.
+func unpack(archive io.Reader, dir string) error {
+	compressed, err := gzip.NewReader(archive)
+	if err != nil {
+		return err
+	}
+	files := tar.NewReader(compressed)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Base(header.Name)
+		if header.Typeflag != tar.TypeReg || !slices.Contains(binaries(), name) {
 			continue
 		}
-		if len(lacks(filepath.Join(store, entry.Name()))) == 0 {
-			found = append(found, v)
+		if err := writeProgram(filepath.Join(dir, name), files); err != nil {
+			return err
 		}
 	}
-	if len(found) == 0 {
-		return ""
+	if missing := lacks(dir); len(missing) > 0 {
+		return fmt.Errorf("it has no %s", strings.Join(missing, ", no "))
 	}
-	sort.Slice(found, func(i, j int) bool { return found[j].less(found[i]) })
-	return filepath.Join(store, found[0].String()+suffix)
+	return nil
 }
 
-// version is major, minor, patch.
-type version [3]int
-
-func parseVersion(text string) (version, bool) {
-	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
-	if len(parts) != 3 {
-		return version{}, false
-	}
-	var v version
-	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 {
-			return version{}, false
-		}
-		v[i] = n
-	}
-	return v, true
-}
-
-func (v version) less(other version) bool {
-	for i := range v {
-		if v[i] != other[i] {
-			return v[i] < other[i]
-		}
-	}
-	return false
-}
-
-func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2]) }
-
-// reachable reports whether url answers 200 within probeTime.
-func reachable(ctx context.Context, url string) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)
+func writeProgram(path string, content io.Reader) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
-		return false
+		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
 }
+
+// reason returns the cause of ctx's end if ctx has ended, and err if not.
+func reason(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// byteCount counts the bytes that it is given.
+type byteCount struct{ bytes atomic.Int64 }
+
+// Write counts p.
+func (c *byteCount) Write(p []byte) (int, error) {
+	c.bytes.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// String returns the progress of a download.
+func (c *byteCount) String() string { return fmt.Sprintf("%d MB downloaded", c.bytes.Load()/1_000_000) }

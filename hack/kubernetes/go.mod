@@ -10,6 +10,8 @@ tool (
 	k8s.io/kubernetes/cmd/kubectl
 )
 
+require sigs.k8s.io/controller-runtime/tools/setup-envtest v0.25.1
+
 require (
 	cel.dev/expr v0.25.2 // indirect
 	cyphar.com/go-pathrs v0.2.5 // indirect

@@ -5,16 +5,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
 
 func TestMeterCountsPackagesAndKeepsComplaints(t *testing.T) {
-	m := newMeter(io.Discard, "kube-apiserver")
-	defer m.stop()
+	m := newMeter("kube-apiserver")
 	if got := m.String(); !strings.Contains(got, "resolving") {
-		t.Errorf("progress %q before it is known what to compile", got)
+		t.Errorf("progress %q before the number of packages is known", got)
 	}
 	m.expect(4)
 	for _, chunk := range []string{"k8s.io/api/core/v1\nk8s.io/a", "pi/apps/v1\n", "# k8s.io/broken\n", "broken.go:3:1: undefined: x\n"} {
@@ -30,47 +28,33 @@ func TestMeterCountsPackagesAndKeepsComplaints(t *testing.T) {
 	}
 }
 
-func TestMeterSaysLinkingWhenNothingIsLeftToCompile(t *testing.T) {
-	m := newMeter(io.Discard, "etcd")
-	defer m.stop()
+func TestMeterReportsLinkingIfAllPackagesAreCompiled(t *testing.T) {
+	m := newMeter("etcd")
 	m.expect(0)
 	if got, want := m.String(), "etcd linking"; got != want {
 		t.Errorf("progress %q, want %q", got, want)
 	}
 }
 
-func TestNewestUsableSet(t *testing.T) {
-	store := t.TempDir()
-	suffix := "-" + runtime.GOOS + "-" + runtime.GOARCH
-	for name, files := range map[string][]string{
-		"1.36.9" + suffix:         binaries(),
-		"1.36.10" + suffix:        binaries(),
-		"1.37.0" + suffix:         {"etcd", "kube-apiserver"}, // without kubectl
-		"1.30.0" + suffix:         binaries(),                 // too old
-		"1.37.0-plan9-mips":       binaries(),
-		"latest" + suffix:         binaries(),
-		"1.36.11-darwin-riscv128": binaries(),
-	} {
-		writeSet(t, filepath.Join(store, name), files)
-	}
-	if got, want := newestUsable(store, "v1.37.1"), filepath.Join(store, "1.36.10"+suffix); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := newestUsable(filepath.Join(store, "absent"), "v1.37.1"); got != "" {
-		t.Errorf("a store that does not exist gave %q", got)
-	}
-}
-
-func TestAssetsThatAreNamedAreTakenOrRefusedByName(t *testing.T) {
+func TestAssetsVariableMustNameACompleteFolder(t *testing.T) {
 	dir := t.TempDir()
-	t.Setenv("KUBEBUILDER_ASSETS", dir)
-	writeSet(t, dir, []string{"etcd", "kube-apiserver"})
-	if _, err := obtain(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "no kubectl") {
-		t.Errorf("a set without kubectl: %v", err)
+	refused := func(value, reason string) {
+		t.Helper()
+		t.Setenv("KUBEBUILDER_ASSETS", value)
+		if _, err := obtain(t.Context(), io.Discard); err == nil || !strings.Contains(err.Error(), "KUBEBUILDER_ASSETS: ") ||
+			!strings.Contains(err.Error(), reason) {
+			t.Errorf("%s: error %v, want KUBEBUILDER_ASSETS and %q", value, err, reason)
+		}
 	}
-	writeSet(t, dir, binaries())
-	if got, err := obtain(context.Background(), io.Discard); err != nil || got != dir {
-		t.Errorf("got %q, %v", got, err)
+	refused(filepath.Join(dir, "absent"), "has no etcd, no kube-apiserver, no kubectl")
+	writeSet(t, dir, "etcd", "kube-apiserver")
+	refused(dir, "has no kubectl")
+	writeSet(t, dir, "kubectl")
+	t.Chdir(filepath.Dir(dir))
+	refused(filepath.Base(dir), "not an absolute path")
+	t.Setenv("KUBEBUILDER_ASSETS", dir)
+	if got, err := obtain(t.Context(), io.Discard); err != nil || got != dir {
+		t.Errorf("got %q, %v; want %q", got, err, dir)
 	}
 }
 
@@ -80,16 +64,20 @@ func TestVersionsComeFromGoMod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range []string{pinned.kubernetes, pinned.etcd} {
-		if _, ok := parseVersion(v); !ok {
-			t.Errorf("%q is not a version", v)
+		if _, err := parseVersion(v); err != nil {
+			t.Error(err)
 		}
 	}
-	if flags := linkerFlags("v1.37.1"); !strings.Contains(flags, "gitVersion=v1.37.1 ") || !strings.HasSuffix(flags, "gitMinor=37") {
-		t.Errorf("linker flags %q", flags)
+	flags, err := linkerFlags("v1.37.1")
+	if err != nil || !strings.Contains(flags, "gitVersion=v1.37.1 ") || !strings.HasSuffix(flags, "gitMinor=37") {
+		t.Errorf("linker flags %q, %v", flags, err)
+	}
+	if flags, err := linkerFlags("v1.37"); err == nil {
+		t.Errorf("linker flags %q of a version without patch number", flags)
 	}
 }
 
-func TestTheLockIsTakenByOneAtATime(t *testing.T) {
+func TestLockExcludesAnotherRun(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	unlock, err := lock(t.Context(), path, io.Discard)
 	if err != nil {
@@ -98,7 +86,7 @@ func TestTheLockIsTakenByOneAtATime(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := lock(canceled, path, io.Discard); err == nil {
-		t.Fatal("two hold the lock")
+		t.Fatal("the lock was taken twice")
 	}
 	unlock()
 	again, err := lock(t.Context(), path, io.Discard)
@@ -108,7 +96,8 @@ func TestTheLockIsTakenByOneAtATime(t *testing.T) {
 	again()
 }
 
-func writeSet(t *testing.T, dir string, files []string) {
+// writeSet makes executable files in dir.
+func writeSet(t *testing.T, dir string, files ...string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)

@@ -12,6 +12,9 @@ import (
 	"syscall"
 )
 
+// assetsVariable names a folder that already contains the programs.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, err := obtain(ctx, os.Stderr)
@@ -23,47 +26,39 @@ func main() {
 	fmt.Println(dir)
 }
 
-// binaries are the programs that a set consists of.
+// binaries returns the names of the programs in a set.
 func binaries() []string { return []string{"etcd", "kube-apiserver", "kubectl"} }
 
-// obtain returns the directory of a complete set.
+// obtain returns the folder of a complete set.
 func obtain(ctx context.Context, progress io.Writer) (string, error) {
-	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
-		if missing := lacks(dir); len(missing) > 0 {
-			return "", fmt.Errorf("KUBEBUILDER_ASSETS is %s, where there is no %s", dir, strings.Join(missing, ", no "))
-		}
-		return filepath.Abs(dir)
+	if dir := os.Getenv(assetsVariable); dir != "" {
+		return dir, checkAssets(dir)
 	}
 	pinned, err := readPins(ctx)
 	if err != nil {
 		return "", err
 	}
-	cache, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(cache, pinned.String())
-	if len(lacks(dir)) == 0 {
-		return dir, nil
-	}
-	if os.Getenv("EXAMPREP_OFFLINE") == "" {
-		if dir := envtest(ctx, pinned.kubernetes, progress); dir != "" {
-			return dir, nil
-		}
-	}
-	return dir, buildOnce(ctx, dir, pinned, progress)
-}
-
-// cacheDir is where built sets are kept, in the user's cache.
-func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", fmt.Errorf("find the user's cache: %w", err)
 	}
-	return filepath.Join(cache, "examprep", "kubernetes"), nil
+	dir := filepath.Join(cache, "examprep", "kubernetes", pinned.String())
+	return dir, sources{index: publicIndex(), compile: compile}.fill(ctx, dir, pinned, progress)
 }
 
-// lacks names the binaries that are not in dir, or not executable.
+// checkAssets returns an error unless dir, the value of the variable, contains a set.
+func checkAssets(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("%s: %q is not an absolute path", assetsVariable, dir)
+	}
+	if missing := lacks(dir); len(missing) > 0 {
+		return fmt.Errorf("%s: %s has no %s; name a folder with %s, or unset the variable",
+			assetsVariable, dir, strings.Join(missing, ", no "), strings.Join(binaries(), ", "))
+	}
+	return nil
+}
+
+// lacks returns the names of the programs that are not in dir or are not executable.
 func lacks(dir string) []string {
 	var missing []string
 	for _, name := range binaries() {
@@ -78,10 +73,10 @@ func lacks(dir string) []string {
 // pins are the versions that go.mod requires, with their leading v.
 type pins struct{ kubernetes, etcd string }
 
-// String names the set's directory.
+// String returns the name of the set's folder.
 func (p pins) String() string { return p.kubernetes + "-etcd-" + p.etcd }
 
-// readPins asks the go command for the versions, so that they stand in go.mod alone.
+// readPins reads the versions with the go command, so that only go.mod contains them.
 func readPins(ctx context.Context) (pins, error) {
 	out, err := output(goCommand(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes", "go.etcd.io/etcd/server/v3"))
 	if err != nil {
@@ -94,9 +89,8 @@ func readPins(ctx context.Context) (pins, error) {
 	return pins{kubernetes: versions[0], etcd: versions[1]}, nil
 }
 
-// goCommand runs the go command in the directory this program was started in, which `go run -C hack/kubernetes .` makes
-// the module's own. The caller's GOFLAGS may belong to another module's needs (-mod=mod) or to tests (-race), so only
-// what decides how modules are found is kept.
+// goCommand returns a go command for the working directory, which is hack/kubernetes. The caller's GOFLAGS can contain
+// flags for another module (-mod=mod) or for tests (-race), so they are replaced.
 func goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
@@ -104,7 +98,7 @@ func goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// output is what a command prints; its error carries what it complained of.
+// output returns the standard output of a command. The error contains the command's standard error.
 func output(cmd *exec.Cmd) (string, error) {
 	var out, complaint strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &complaint

@@ -11,38 +11,56 @@ import (
 )
 
 const (
-	// lineEvery is how often progress is told where it cannot be drawn over: in a log.
+	// lineEvery is the interval of progress lines in a log.
 	lineEvery = 20 * time.Second
-	// drawEvery is how often it is drawn on a terminal.
+	// drawEvery is the interval at which the line on a terminal is replaced.
 	drawEvery = 200 * time.Millisecond
-	// keptComplaints is how many lines of a failed build are shown.
+	// keptComplaints is the number of lines of a failed build that are shown.
 	keptComplaints = 40
 )
 
-// meter reads what `go build -v` writes to standard error, one import path a line as each package is begun, and shows
-// how far the build is. Lines that are no import path are the compiler's complaints; it keeps the last of them.
+// show prints the progress at intervals, on a terminal in one line, until stop is called.
+func show(out io.Writer, progress fmt.Stringer) (stop func()) {
+	every, format, end := lineEvery, "kubernetes: %s\n", ""
+	if isTerminal(out) {
+		every, format, end = drawEvery, "\r\x1b[Kkubernetes: %s", "\r\x1b[K"
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				fmt.Fprint(out, end)
+				return
+			case <-ticker.C:
+				fmt.Fprintf(out, format, progress)
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}
+
+// meter counts the packages that `go build -v` prints on standard error, one import path a line as the compiler begins
+// with each. All other lines are the compiler's complaints; meter keeps the last ones.
 type meter struct {
-	out      io.Writer
-	name     string
-	terminal bool
-	done     chan struct{}
-	stopped  chan struct{}
+	name string
 
 	mu        sync.Mutex
-	total     int // packages to be compiled; unknown while negative
+	total     int // packages to compile, negative while unknown
 	partial   []byte
 	packages  int
 	complaint []string
 }
 
-// newMeter shows progress on out until stop.
-func newMeter(out io.Writer, name string) *meter {
-	m := &meter{out: out, name: name, total: -1, terminal: isTerminal(out), done: make(chan struct{}), stopped: make(chan struct{})}
-	go m.show()
-	return m
-}
+func newMeter(name string) *meter { return &meter{name: name, total: -1} }
 
-// expect tells how many packages will be compiled.
+// expect sets the number of packages to compile.
 func (m *meter) expect(total int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,25 +94,25 @@ func (m *meter) take(line string) {
 	}
 }
 
-// isImportPath tells a package's line from a compiler's complaint, which has spaces, or begins with #, or ends in a colon.
+// isImportPath reports whether a line is an import path. A complaint has spaces, begins with #, or ends in a colon.
 func isImportPath(line string) bool {
 	return line != "" && !strings.ContainsAny(line, " \t#:") && !strings.HasPrefix(line, "-")
 }
 
-// complaints are the last lines that were not progress.
+// complaints returns the last lines that are not import paths.
 func (m *meter) complaints() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return strings.Join(m.complaint, "\n")
 }
 
-// String is the state in words: "kube-apiserver 312/1480 packages".
+// String returns the progress, such as "kube-apiserver 312/1480 packages".
 func (m *meter) String() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case m.total < 0:
-		return m.name + " resolving packages, downloading what is missing"
+		return m.name + " resolving packages, downloading modules"
 	case m.total > m.packages:
 		return fmt.Sprintf("%s %d/%d packages", m.name, m.packages, m.total)
 	case m.packages > 0:
@@ -104,38 +122,7 @@ func (m *meter) String() string {
 	}
 }
 
-// stop ends the showing; the last state stays.
-func (m *meter) stop() {
-	close(m.done)
-	<-m.stopped
-}
-
-func (m *meter) show() {
-	defer close(m.stopped)
-	every := lineEvery
-	if m.terminal {
-		every = drawEvery
-	}
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-m.done:
-			if m.terminal {
-				fmt.Fprintf(m.out, "\r\x1b[K")
-			}
-			return
-		case <-ticker.C:
-			if m.terminal {
-				fmt.Fprintf(m.out, "\r\x1b[Kkubernetes: %s", m)
-			} else {
-				fmt.Fprintf(m.out, "kubernetes: %s\n", m)
-			}
-		}
-	}
-}
-
-// isTerminal reports whether out is a character device that is not the null device.
+// isTerminal reports whether out is a character device other than the null device.
 func isTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {

@@ -19,12 +19,12 @@ func (s *examScope) mayAdopt() bool {
 	return s.content.Spec.Adopt && s.content.Status.AdoptedGeneration != s.content.Generation
 }
 
-// permitAdoption refuses to take an exam key from owner where the namespace has no right to. Whoever may write exams in any
-// namespace could take every exam of the cluster otherwise.
+// permitAdoption returns an error if the namespace has no right to take an exam key from owner. Otherwise write access to
+// exams in one namespace would be enough to take any exam in the cluster.
 //
-// A key moves freely within its namespace, whose authors could have written the owner itself. So does one that was left
-// behind, but not with spec.revision: a roll-back takes no key without an owner. The catalogue is told from whom the key
-// may be taken: whoever comes in between is asked about anew.
+// A key moves freely within its namespace, whose authors could have written the owner itself. A key that was left behind
+// moves freely too, but not with spec.revision: a roll-back takes no key without an owner. The caller passes owner to the
+// catalogue, so permission is checked again if another resource takes the key in between.
 func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope, owner catalog.Claim) error {
 	if owner.Cluster == s.claim.Cluster && owner.Namespace == s.claim.Namespace {
 		return nil
@@ -43,20 +43,20 @@ func (r *ExamContentReconciler) permitAdoption(ctx context.Context, s *examScope
 	}
 	s.forget()
 	blocked := stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonAdoptionNotAllowed, fmt.Errorf(
-		"spec.adopt: exam key %q belongs to %s, and namespace %s may not adopt it: let its owner delete that resource, or ask whoever runs the platform to add the key to annotation %s of namespace %s (%s)",
-		key, resourceOf(owner), s.claim.Namespace, v1alpha1.AdoptsAnnotation, s.claim.Namespace, whatItLists(allowed)))
+		"spec.adopt: namespace %s must not adopt exam key %q of %s; ask its owner to delete that resource, or a cluster administrator to add the key to annotation %s of namespace %s (%s)",
+		s.claim.Namespace, key, resourceOf(owner), v1alpha1.AdoptsAnnotation, s.claim.Namespace, whatItLists(allowed)))
 	blocked.RetryAfter = conflictRetry // neither the annotation nor another cluster's resource is watched
 	return blocked
 }
 
-// covers says whether a line of the annotation stands for a key. A malformed one stands for none.
+// covers reports whether a line of the annotation matches a key. A malformed line matches no key.
 func covers(pattern, key string) bool {
 	match, err := path.Match(pattern, key)
 	return err == nil && match
 }
 
-// leftBehind says whether a claim's resource is gone from this cluster, or is another exam's now. What cannot be seen from
-// here, because it is of another cluster or of a namespace that is not this operator's, is taken to be there.
+// leftBehind reports whether a claim's resource no longer exists in this cluster or now has another exam key. It reports
+// false if the operator cannot read the resource: it belongs to another cluster, or to a namespace without read access.
 func (r *ExamContentReconciler) leftBehind(ctx context.Context, examKey string, owner catalog.Claim) (bool, error) {
 	if owner.Cluster != r.cluster {
 		return false, nil

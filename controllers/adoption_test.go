@@ -32,7 +32,7 @@ func (in *installation) publishAs(claim catalog.Claim, examKey string) {
 	check.NoError(in.t, err)
 }
 
-// adopter is an exam that would take its key from whoever holds it, and take it down when it goes.
+// adopter returns an exam that takes its key from any owner, and whose deletion deletes the published exam.
 func adopter(examKey string) *v1alpha1.ExamContent {
 	content := sampleContent("adopter", examKey)
 	content.Spec.Name, content.Spec.Adopt, content.Spec.DeletionPolicy = "Adopted", true, v1alpha1.DeletionDelete
@@ -78,7 +78,7 @@ func TestAnExamOfAnotherNamespaceIsAdoptedByPermissionOnly(t *testing.T) {
 	in.until(owner, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 }
 
-func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
+func TestUnclaimedKeyIsAdoptedFreely(t *testing.T) {
 	t.Parallel()
 	in := restrictedAdoption(t, 2)
 	here, there := in.space(), in.spaces[1]
@@ -111,9 +111,9 @@ func TestWhatNobodyElseHoldsIsAdoptedFreely(t *testing.T) {
 	in.until(sibling, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonExamKeyConflict)
 }
 
-// TestAnOwnerThatCannotBeSeenIsTakenToBeThere: that of another cluster, though a namespace and a resource of its name are
-// not here, and that of a namespace which this operator has no right to read.
-func TestAnOwnerThatCannotBeSeenIsTakenToBeThere(t *testing.T) {
+// TestUnreadableOwnerIsTakenToExist has an owner in another cluster, and one in a namespace that the operator has no right to
+// read.
+func TestUnreadableOwnerIsTakenToExist(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)
 	user := "operator-of-" + in.space()
@@ -133,8 +133,8 @@ func TestAnOwnerThatCannotBeSeenIsTakenToBeThere(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSealedIsNotAdopted: an adopter whose papers are refused waits, and the owner goes on as it was.
-func TestWhatIsNotSealedIsNotAdopted(t *testing.T) {
+// TestUnsealedExamIsNotAdopted: an adopter whose papers are rejected waits, and the owner keeps its exam.
+func TestUnsealedExamIsNotAdopted(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Production, 1)
 	in.operate()

@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/content/assemble"
 )
 
-// edit makes random edits, each to a resource of this editor's own, as fast as the API server takes them. What fails is
-// given up: nobody knows then whether it was done, and the end is judged by what is declared then.
+// edit makes random edits, each to a resource of this editor's own, as fast as the API server takes them. A failed
+// edit is not repeated, because it can have succeeded. The end is compared with the resources at that time.
 func (c *chaos) edit(ctx context.Context, editor int) {
 	chance := c.random(editor)
 	for ctx.Err() == nil {
@@ -118,7 +118,7 @@ func (c *chaos) sealAll(ctx context.Context, content *v1alpha1.ExamContent) erro
 	return nil
 }
 
-// change makes one random edit of a resource, or creates it anew if it is gone.
+// change makes one random edit of a resource, or creates the resource if it does not exist.
 func (c *chaos) change(ctx context.Context, chance *rand.Rand, i int) {
 	space, name, _ := c.name(i)
 	content := &v1alpha1.ExamContent{}
@@ -145,7 +145,7 @@ func (c *chaos) change(ctx context.Context, chance *rand.Rand, i int) {
 
 type resourceEdit func(context.Context, *rand.Rand, *v1alpha1.ExamContent) error
 
-// choose draws an edit; nil is a deletion. Mending comes as often as breaking, or all would be broken in the end.
+// choose draws an edit; nil is a deletion. Repairs are as frequent as damage; otherwise all exams would be invalid in the end.
 func (c *chaos) choose(chance *rand.Rand) (string, resourceEdit) {
 	simple := func(change func(*v1alpha1.ExamContentSpec)) resourceEdit {
 		return func(_ context.Context, _ *rand.Rand, content *v1alpha1.ExamContent) error {

@@ -24,8 +24,8 @@ const (
 	// chaosVariable is how long faults and edits go on; `make soak` sets it.
 	chaosVariable = "CONTROLLERS_TEST_CHAOS"
 	shortChaos    = 10 * time.Second
-	// chaosPatience bounds what must come right by itself once nothing is killed any more: on a busy machine with the race
-	// detector on, a control plane needs minutes to start.
+	// chaosPatience limits the recovery after the last kill: on a busy machine with the race detector on, a control plane
+	// needs minutes to start.
 	chaosPatience = 4 * testkit.Patience
 
 	// Before the first edit so many resources exist: fewer when the faults are short.
@@ -52,7 +52,7 @@ type chaos struct {
 	refused     int
 }
 
-func TestWhatIsServedIsWhatIsDeclaredWhateverIsKilled(t *testing.T) {
+func TestServedExamsMatchDeclaredExamsAfterKills(t *testing.T) {
 	t.Parallel()
 	testkit.Soak(t)
 	duration := testkit.Duration(t, chaosVariable, shortChaos)
@@ -189,7 +189,7 @@ func (c *chaos) handled(ctx context.Context, content *v1alpha1.ExamContent, toke
 	}
 }
 
-// until asks again and again; errors are those of servers that are away.
+// until repeats ask until it succeeds; an error can come from a server that is down.
 func (c *chaos) until(what string, ask func(context.Context) error) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.t.Context()), chaosPatience)

@@ -78,8 +78,7 @@ func away(err error) bool {
 	return err != nil && !errors.As(err, &refused)
 }
 
-// checkDeclared compares every exam with the resources as they are in the end. What must be published of them is worked
-// out here, from the resources alone.
+// checkDeclared compares every exam with the final resources. It computes the expected exams from the resources alone.
 func (c *chaos) checkDeclared() {
 	c.t.Helper()
 	ready, blocked := 0, 0
@@ -136,7 +135,7 @@ func (c *chaos) owners() map[string]string {
 	return owners
 }
 
-// publishable tells what a resource declares, paper by paper, or why it cannot be published.
+// publishable returns the papers that a resource declares, or why it cannot be published.
 func (c *chaos) publishable(content *v1alpha1.ExamContent, owner bool) (papers map[string][]v1alpha1.Question, why string) {
 	c.t.Helper()
 	if content.Spec.Suspend {

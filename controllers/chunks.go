@@ -21,9 +21,9 @@ type liveChunks struct {
 	last *corev1.ConfigMap
 	// versions are the ConfigMaps that were read, as they were, by name.
 	versions map[string]version
-	// mixed says that one of them changed between two reads.
+	// mixed is true if one of them changed between two reads.
 	mixed bool
-	// unlabelled are the names of the ConfigMaps whose changes are not noticed for want of the label, sorted.
+	// unlabelled are the names of the ConfigMaps whose changes are not noticed because they lack the label, sorted.
 	unlabelled []string
 }
 

@@ -23,13 +23,13 @@ type Publisher interface {
 	RollBack(ctx context.Context, claim catalog.Claim, examKey string, revision int64, options catalog.Options) (catalog.Publication, error)
 	// Release changes nothing unless claim is the owner.
 	Release(ctx context.Context, claim catalog.Claim, examKey string, deleteContent bool) error
-	// Standing tells what stands published, without its papers; ok is false where only Publish knows what to do.
+	// Standing returns the published revision without its papers. ok is false if only Publish can decide what to do.
 	Standing(ctx context.Context, claim catalog.Claim, examKey string) (published catalog.Publication, ok bool, err error)
 	// Trust identifies which verification seals count.
 	Trust() string
 }
 
-// The conditions of an ExamContent beside Ready, Reconciling and Stalled, in the order in which they are decided.
+// examContentConditions are the conditions besides Ready, Reconciling and Stalled, in the order in which they are decided.
 func examContentConditions() []string {
 	return []string{v1alpha1.ConditionResolvedRefs, v1alpha1.ConditionAccepted, v1alpha1.ConditionPublished}
 }
@@ -41,8 +41,8 @@ type ExamContentReconciler struct {
 	timer     *publishTimer
 	// restrictAdoption makes each namespace adopt only those keys of other namespaces that its annotation lists.
 	restrictAdoption bool
-	// lookWhole says of a look at what has not changed that it is to read everything all the same.
-	lookWhole func() bool
+	// fullCheck reports whether this reconcile reads the questions although nothing changed.
+	fullCheck func() bool
 }
 
 // +kubebuilder:rbac:groups=examprep.dev,resources=examcontents,verbs=get;list;watch;patch
@@ -65,7 +65,7 @@ func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		{"release what is deleted", r.release},
 		{"keep still while suspended", r.suspend},
 		{"add the finalizer", r.finalize},
-		{"spare what has not changed", r.spare},
+		{"skip an unchanged exam", r.skipUnchanged},
 		{"read the questions", r.resolve},
 		{"publish", r.publish},
 	})
@@ -74,9 +74,9 @@ func (r *ExamContentReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		func() runtime.ApplyConfiguration { return examContentStatus(content) })
 }
 
-// take reads a resource that no operator has had yet by adding the finalizer: the answer is the resource, and to ask for it
-// as well would be a tenth of what publishing it costs the API server. The cache may be behind: what is patched is what
-// it shows, or nothing. Without success nothing was done, and the resource is to be read.
+// take adds the finalizer to a new resource and uses the response as the resource. That saves a GET, a tenth of the API
+// server's cost of publishing. The patch fails if the cache is behind the API server. If take returns false, nothing was
+// done, and the caller must read the resource.
 func (r *ExamContentReconciler) take(ctx context.Context, name types.NamespacedName, content *v1alpha1.ExamContent) bool {
 	cached := &v1alpha1.ExamContent{}
 	if r.client.Get(ctx, name, cached) != nil || !isNew(cached) || !r.shard.selector().Matches(labels.Set(cached.Labels)) {
@@ -90,7 +90,7 @@ func (r *ExamContentReconciler) take(ctx context.Context, name types.NamespacedN
 	return true
 }
 
-// isNew says whether the finalizer is the first thing that a resource needs. It asks for no more than examSkeleton keeps.
+// isNew reports whether a resource needs the finalizer first. It uses only the fields that examSkeleton keeps.
 func isNew(content *v1alpha1.ExamContent) bool {
 	return content.DeletionTimestamp.IsZero() && !content.Spec.Suspend &&
 		!controllerutil.ContainsFinalizer(content, v1alpha1.Finalizer)
@@ -100,8 +100,7 @@ func (r *ExamContentReconciler) claim(content *v1alpha1.ExamContent) catalog.Cla
 	return catalog.Claim{Cluster: r.cluster, Namespace: content.Namespace, Name: content.Name}
 }
 
-// examContentStatus is the whole status, as server-side apply wants it: what was applied before and is left out now is
-// removed.
+// examContentStatus returns the whole status, because server-side apply removes the fields that this apply leaves out.
 func examContentStatus(content *v1alpha1.ExamContent) runtime.ApplyConfiguration {
 	from := &content.Status
 	status := ac.ExamContentStatus().

@@ -18,7 +18,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// Somebody edits an answer key: the digests stay as they are.
+// wrongAnswer changes answer keys and no digests.
 const wrongAnswer = `UPDATE paper_answer_keys SET answer_key = replace(answer_key::text, '"choices":["B"]', '"choices":["C"]')::json`
 
 func (in *installation) tamper(statement string, args ...any) {
@@ -34,7 +34,7 @@ func (in *installation) wrongAnswers() int {
 	return testkit.Get[int](in.t, in.pool, query)
 }
 
-func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {
+func TestDriftIsRepairedAndReportedWithoutAnswersInEvents(t *testing.T) {
 	t.Parallel()
 	in, content := publishing(t)
 	in.tamper(wrongAnswer)
@@ -51,7 +51,7 @@ func TestDriftIsRepairedAndToldWithoutAnswersInEvents(t *testing.T) {
 		t.Errorf("event %q must name the question and show no value", note)
 	}
 
-	// It is told once, and stays in the status until there is another revision.
+	// It is reported once, and stays in the status until the next revision.
 	in.reconcileNow(content, "once more")
 	check.Equal(t, in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired), message, "the condition afterwards")
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Name = "Renamed" })
@@ -86,12 +86,12 @@ func TestDriftIsNoticedWithinTheResyncInterval(t *testing.T) {
 	in.serves(content.Spec.ExamKey, "Sample exam", "now")
 }
 
-func TestARepairThatWasNotToldIsToldAfterARestart(t *testing.T) {
+func TestUnreportedRepairIsReportedAfterARestart(t *testing.T) {
 	t.Parallel()
 	in, content := publishing(t)
 	in.stop()
 	in.tamper(wrongAnswer)
-	// An operator puts it right and is killed before it writes the status: its publisher is all that was at work.
+	// An operator that repairs it and is killed before it writes the status has used only its publisher.
 	s := newExamScope(content, in.reconciler().claim(content), time.Now, in.kube)
 	r := in.reconciler()
 	_, err := r.resolve(t.Context(), s)
@@ -102,7 +102,7 @@ func TestARepairThatWasNotToldIsToldAfterARestart(t *testing.T) {
 	in.until(content, v1alpha1.ConditionRepaired, metav1.ConditionTrue, v1alpha1.ReasonDriftRepaired)
 }
 
-func TestPinnedRevisionThatWasChangedIsNotServedAnew(t *testing.T) {
+func TestChangedPinnedRevisionIsNotServedAgain(t *testing.T) {
 	t.Parallel()
 	in, content := publishing(t)
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Papers[0].Questions[0].Prompt = "Another?" })

@@ -25,7 +25,7 @@ func (in *installation) reconciler() *ExamContentReconciler {
 			status: testkit.Patience, ready: newReadiness(nil),
 		},
 		publisher: in.deps.Publisher,
-		lookWhole: func() bool { return false },
+		fullCheck: func() bool { return false },
 	}
 }
 

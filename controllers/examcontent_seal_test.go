@@ -54,7 +54,7 @@ func TestProductionRefusesAChangeThatTheSealDoesNotCover(t *testing.T) {
 
 	in.eventually("tell of it without the answers", func() (bool, string) {
 		note := in.event(content, "Warning", v1alpha1.ReasonSealMismatch)
-		return strings.Contains(note, "condition Published says what has changed") && !strings.Contains(note, "→"), note
+		return strings.Contains(note, "condition Published lists the changes") && !strings.Contains(note, "→"), note
 	})
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { seal(t, c) })

@@ -98,17 +98,17 @@ func (r *ExamContentReconciler) resolve(ctx context.Context, s *examScope) (next
 	return goOn, nil
 }
 
-// resolved words the condition, with a warning where changes to a ConfigMap would go unseen.
+// resolved returns the condition's message, with a warning if changes to a ConfigMap would not be noticed.
 func (s *examScope) resolved() string {
 	if len(s.chunks.unlabelled) == 0 {
-		return "all references were found"
+		return "all references resolved"
 	}
-	return fmt.Sprintf("all references were found; label ConfigMap %s with %s=true, or changes to it are noticed at the next resync only (every %s)",
+	return fmt.Sprintf("all references resolved; ConfigMap %s lacks label %s=true, so its changes are noticed only at the next resync (every %s)",
 		strings.Join(s.chunks.unlabelled, ", "), v1alpha1.ContentLabel, s.interval)
 }
 
-// explainReference tells references that may come right by themselves, because the rest of a commit is still on its
-// way, from those that somebody must mend. If any is of the second kind, waiting is in vain.
+// explainReference distinguishes references that can become valid without a change to the resource, when the rest of a
+// commit is applied, from those that the owner must fix. If one must be fixed, the resource is stalled.
 func explainReference(err error) error {
 	all := assemble.Errors{err}
 	if several, ok := errors.AsType[assemble.Errors](err); ok {
@@ -123,7 +123,7 @@ func explainReference(err error) error {
 		case errorIs[*assemble.RefError](single):
 			reason, hopeless = v1alpha1.ReasonRefInvalid, true
 		default:
-			return err // the API server could not be asked
+			return err // the API server did not answer
 		}
 	}
 	if hopeless {
@@ -132,7 +132,7 @@ func explainReference(err error) error {
 	return waiting(v1alpha1.ConditionResolvedRefs, reason, err)
 }
 
-// publish makes the exam what is served, or finds that it is.
+// publish makes sure that the exam is served.
 func (r *ExamContentReconciler) publish(ctx context.Context, s *examScope) (next, error) {
 	options := catalog.Options{Adopt: s.mayAdopt() && !r.restrictAdoption}
 	if limit := s.content.Spec.RevisionHistoryLimit; limit != nil {
@@ -211,22 +211,22 @@ func (s *examScope) explainRefusal(err error) error {
 		s.pass(v1alpha1.ConditionAccepted, v1alpha1.ReasonAccepted, text)
 		return s.explainSeal(seal, err)
 	case errors.As(err, &pin):
-		text := fmt.Sprintf("spec.revision: revision %d is not kept (any more): choose one of the last, or remove the pin", pin.Revision)
+		text := fmt.Sprintf("spec.revision: revision %d does not exist or was pruned; choose a retained revision or remove spec.revision", pin.Revision)
 		if pin.Unowned {
-			text = fmt.Sprintf("spec.revision: revision %d was published by another resource: remove spec.revision until this resource has published its exam", pin.Revision)
+			text = fmt.Sprintf("spec.revision: revision %d was published by another resource; remove spec.revision until this resource has published its exam", pin.Revision)
 		}
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonRevisionNotFound, &described{text, err})
 	case errors.As(err, &damaged):
 		return stalled(v1alpha1.ConditionPublished, v1alpha1.ReasonDrifted, &described{
-			fmt.Sprintf("spec.revision: %v: choose another revision, or remove the pin to publish what is declared", damaged), err,
+			fmt.Sprintf("spec.revision: %v; choose another revision, or remove spec.revision to publish the declared exam", damaged), err,
 		})
 	default:
 		return err
 	}
 }
 
-// explainSeal tells a seal that is not the paper's from one that nobody trusted has signed. The latter is looked at again
-// soon: whom the operator trusts may change without anything here changing.
+// explainSeal distinguishes a seal that does not match the paper from a seal without a trusted signature. The latter is
+// checked again soon, because the operator's trusted signers can change while the resource stays the same.
 func (s *examScope) explainSeal(seal *catalog.SealError, err error) error {
 	if seal.Untrusted == nil {
 		field := fmt.Sprintf("spec.papers[%d].verification", s.paperIndex(seal.PaperID))
@@ -241,12 +241,12 @@ func (s *examScope) explainSeal(seal *catalog.SealError, err error) error {
 	return blocked
 }
 
-// paperIndex returns the place of a paper in the spec, -1 for one that is not there.
+// paperIndex returns the index of a paper in the spec, or -1.
 func (s *examScope) paperIndex(paperID string) int {
 	return slices.IndexFunc(s.content.Spec.Papers, func(p v1alpha1.Paper) bool { return p.PaperID == paperID })
 }
 
-// forget removes from the status what is not this resource's (any more): what is served is the owner's.
+// forget clears the status fields about the published exam, which belongs to another owner.
 func (s *examScope) forget() {
 	s.standing = ""
 	status := &s.content.Status
@@ -254,7 +254,7 @@ func (s *examScope) forget() {
 	status.Papers, status.PaperCount, status.QuestionCount = nil, 0, 0
 }
 
-// record writes down what is published.
+// record sets the status and the conditions from a publication.
 func (s *examScope) record(published catalog.Publication) {
 	status := &s.content.Status
 	at := metav1.NewTime(published.PublishedAt.Truncate(time.Second))
@@ -274,16 +274,16 @@ func (s *examScope) record(published catalog.Publication) {
 	}
 	s.pass(v1alpha1.ConditionPublished, reason, text)
 	if repaired := published.Repaired; repaired != nil {
-		s.pass(v1alpha1.ConditionRepaired, v1alpha1.ReasonDriftRepaired, tellRepair(repaired, repaired.String()))
-		s.notes[v1alpha1.ConditionRepaired] = tellRepair(repaired, repaired.Places())
+		s.pass(v1alpha1.ConditionRepaired, v1alpha1.ReasonDriftRepaired, describeRepair(repaired, repaired.String()))
+		s.notes[v1alpha1.ConditionRepaired] = describeRepair(repaired, repaired.Places())
 	}
 	s.ready = text
 	s.action = fmt.Sprintf("PublishRevision%d", status.Revision)
 }
 
-// tellRepair words when and how what is published was put right.
-func tellRepair(repaired *catalog.Repair, changes string) string {
-	return fmt.Sprintf("%s: what is published was found changed in the database, and was put right: %s",
+// describeRepair returns when and how the published content was restored.
+func describeRepair(repaired *catalog.Repair, changes string) string {
+	return fmt.Sprintf("%s: published content had been changed in the database and was restored: %s",
 		repaired.At.UTC().Format(time.RFC3339), changes)
 }
 

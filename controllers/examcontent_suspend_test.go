@@ -13,7 +13,7 @@ func TestSuspendKeepsWhatIsServed(t *testing.T) {
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend, c.Spec.Name = true, "Renamed" })
 	message := in.until(content, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
-	check.Equal(t, message, "suspended: changes are not put into effect; revision 1 stays served", "message of Ready")
+	check.Equal(t, message, "suspended: changes have no effect; revision 1 stays served", "message of Ready")
 	in.serves(content.Spec.ExamKey, "Sample exam", "while suspended")
 
 	edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = false })

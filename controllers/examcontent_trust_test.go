@@ -63,7 +63,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 		t.Errorf("status of a signed paper: %+v", content.Status.Papers)
 	}
 
-	// Somebody who can write the resource changes an answer, seals it and signs with a key of their own.
+	// A user with write access to the resource changes an answer, seals the paper and signs with their own key.
 	edit(in, content, func(c *v1alpha1.ExamContent) {
 		c.Spec.Papers[0].Questions[1].Answer.Choice = "C"
 		verifierSigns(t, stranger, c)
@@ -76,7 +76,7 @@ func TestProductionWithTrustedVerifiersServesOnlyWhatOneSigned(t *testing.T) {
 	in.eventually("record the refusal without the answers", func() (bool, string) {
 		notes := in.eventNotes(content)
 		all := strings.Join(notes, "\n")
-		return strings.Contains(all, "says what has changed") && !strings.Contains(all, "B → C"), all
+		return strings.Contains(all, "lists the changes") && !strings.Contains(all, "B → C"), all
 	})
 	in.until(content, v1alpha1.ConditionAccepted, "True", v1alpha1.ReasonAccepted)
 	if content.Status.Revision != 1 || in.answerServed(content.Spec.ExamKey) != "B" {
@@ -103,7 +103,7 @@ func (in *installation) eventNotes(object client.Object) (notes []string) {
 	return notes
 }
 
-func TestARollBackToWhatNobodySignedIsRefused(t *testing.T) {
+func TestRollBackToUnsignedRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Production, 1)
 	in.operate()

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// blockedError says that a condition is False and what would help. It is the only kind of failure that a resource's
-// owner can do something about; every other error is the operator's own trouble and is tried again with a pause.
+// blockedError makes a condition False, with advice. Only a resource's owner can fix it; every other error is the operator's
+// own and is retried with backoff.
 type blockedError struct {
 	// Condition is the type of the condition that is False because of it.
 	Condition string
 	Reason    string
-	// Stalled is true when only a change to the resource, or to what it refers to, can help; otherwise it may pass by
-	// itself, as when a ConfigMap of the same commit is still on its way.
+	// Stalled is true if only a change to the resource or to its references can help. It is false if the failure can pass
+	// without one, for example when the rest of a commit is applied.
 	Stalled bool
-	// RetryAfter is when to look again although nothing was seen to change; 0: at the next resync.
+	// RetryAfter is the time until the next reconcile if no change is seen; 0: until the next resync.
 	RetryAfter time.Duration
 	Err        error
 }
@@ -22,12 +22,12 @@ type blockedError struct {
 func (e *blockedError) Error() string { return e.Err.Error() }
 func (e *blockedError) Unwrap() error { return e.Err }
 
-// stalled makes a blockedError that only a change can help.
+// stalled returns a blockedError that only a change can fix.
 func stalled(condition, reason string, err error) *blockedError {
 	return &blockedError{Condition: condition, Reason: reason, Stalled: true, Err: err}
 }
 
-// waiting makes a blockedError that may pass by itself.
+// waiting returns a blockedError that can pass without a change.
 func waiting(condition, reason string, err error) *blockedError {
 	return &blockedError{Condition: condition, Reason: reason, RetryAfter: waitingRetry, Err: err}
 }
@@ -47,7 +47,7 @@ func asBlocked(err error) *blockedError {
 	return blocked
 }
 
-// errorIs says whether err's tree holds an error of type E.
+// errorIs reports whether err's tree contains an error of type E.
 func errorIs[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok

@@ -23,23 +23,23 @@ import (
 const fieldOwner = "examprep-operator"
 
 const (
-	// waitingRetry is how soon a missing or wrong reference is looked at again although no change to it was seen: its
-	// ConfigMap may lack the label.
+	// waitingRetry is the time until a missing or wrong reference is checked again although no change to it was seen: its
+	// ConfigMap can lack the label.
 	waitingRetry = 30 * time.Second
-	// conflictRetry is how soon a claim that another resource holds is tried again: the owner may be of another cluster,
-	// whose deletion is not seen here.
+	// conflictRetry is the time until a claim that another resource holds is tried again. The owner can be in another cluster,
+	// whose deletions this operator does not see.
 	conflictRetry = time.Minute
 	// statusTimeout is the default of Deps.StatusTimeout. The status is written even when the reconcile itself has run out
 	// of time.
 	statusTimeout = 15 * time.Second
-	// handoverLook is when a resource that another shard had is looked at again: what that shard had begun has ended,
-	// within reconcileTimeout and statusTimeout. It leaves room for what [scope.again] takes off.
+	// handoverLook is the time until a resource from another shard is checked again. By then that shard's last reconcile has
+	// ended, within reconcileTimeout and statusTimeout. It leaves room for the jitter of [scope.again].
 	handoverLook = 4 * time.Minute
 )
 
 // frame is what the reconcilers have in common.
 type frame struct {
-	// client writes; its reads are those of the cache of skeletons, which serve indexes only.
+	// client writes to the API server and reads the cache of skeletons, which serves indexes only.
 	client client.Client
 	// live reads from the API server.
 	live     client.Reader
@@ -52,13 +52,13 @@ type frame struct {
 	spans    spans
 }
 
-// end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged compares
-// the whole status, conditions included, with what was read.
+// end closes every reconcile: conditions, then one status apply if anything changed, then the event. unchanged reports
+// whether the whole status, conditions included, is as it was read.
 func (f *frame) end(
 	ctx context.Context, s *scope, failure error, unchanged func() bool, apply func() runtime.ApplyConfiguration,
 ) (ctrl.Result, error) {
 	if apierrors.IsConflict(failure) || errors.Is(failure, context.Canceled) {
-		return ctrl.Result{}, failure // somebody else wrote meanwhile, or the operator stops: nothing to tell anybody
+		return ctrl.Result{}, failure // another client wrote meanwhile, or the operator stops: nothing to report
 	}
 	result, failure := s.conclude(failure)
 	if failure == nil {
@@ -75,7 +75,7 @@ func (f *frame) end(
 		return ctrl.Result{}, err // changed meanwhile, perhaps handed to another shard: read it again
 	}
 	if apierrors.IsNotFound(err) {
-		return ctrl.Result{}, failure // deleted meanwhile, by somebody who removed the finalizer
+		return ctrl.Result{}, failure // deleted meanwhile, after another client removed the finalizer
 	}
 	if err != nil {
 		return ctrl.Result{}, errors.Join(failure, fmt.Errorf("apply status: %w", err))
@@ -85,7 +85,7 @@ func (f *frame) end(
 }
 
 // applyStatus writes a status. Where several operators share the work, it is refused as a conflict if the resource was
-// changed since it was read: it may be another operator's now.
+// changed since it was read, because another operator can own it now.
 func (f *frame) applyStatus(ctx context.Context, object client.Object, status runtime.ApplyConfiguration) error {
 	if !f.shard.all() {
 		switch status := status.(type) {
@@ -108,8 +108,8 @@ func (f *frame) ensureFinalizer(ctx context.Context, object client.Object) error
 	return f.patchFinalizer(ctx, object, controllerutil.AddFinalizer)
 }
 
-// dropFinalizer removes the finalizer: the resource goes. Somebody else having removed it, and the resource being gone,
-// is as good.
+// dropFinalizer removes the finalizer, so that the resource can be deleted. It also succeeds if the finalizer or the resource
+// is already gone.
 func (f *frame) dropFinalizer(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(f.patchFinalizer(ctx, object, controllerutil.RemoveFinalizer))
 }
@@ -130,9 +130,9 @@ func (f *frame) patchFinalizer(ctx context.Context, object client.Object, change
 	return nil
 }
 
-// sendFinalizers sends nothing but the list of finalizers, on condition that the object is still as it was read: the
-// list is replaced as a whole, and somebody else's finalizer must not be lost. The answer goes to patched, which is empty
-// and of the kind that is asked for.
+// sendFinalizers sends only the list of finalizers, on condition that the object is still as it was read: the list is
+// replaced as a whole, and the finalizer of another controller must not be lost. The response goes to patched, which must be
+// empty and of the wanted kind.
 func (f *frame) sendFinalizers(ctx context.Context, object, patched client.Object, change func(client.Object, string) bool) error {
 	patched.SetNamespace(object.GetNamespace())
 	patched.SetName(object.GetName())

@@ -35,9 +35,9 @@ type healthCase struct {
 	name string
 	// production makes the installation one of production.
 	production bool
-	// restricted limits the accounts that webhook endpoints hear of, and whose exam keys may be adopted.
+	// restricted limits the accounts of webhook endpoints, and the exam keys that can be adopted.
 	restricted bool
-	// signed makes the operator trust somebody who has signed nothing.
+	// signed makes the operator trust a signer without signatures.
 	signed bool
 	reach  func(in *installation) client.Object
 }
@@ -89,9 +89,9 @@ func timeless(t *testing.T, object *unstructured.Unstructured) string {
 	return strings.ReplaceAll(out, namespace, "exams")
 }
 
-// TestHealthChecksAreTestedWithWhatTheOperatorSays brings resources into every state that a condition's reason tells of,
-// and compares them with the files that the shipped health checks are tested with.
-func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
+// TestHealthChecksAreTestedWithTheOperatorsStatuses brings resources into a state for every reason of a condition, and
+// compares them with the files that test the shipped health checks.
+func TestHealthChecksAreTestedWithTheOperatorsStatuses(t *testing.T) {
 	t.Parallel()
 	record := &healthRecord{t: t}
 	for _, c := range slices.Concat(examHealth(), endpointHealth(), otherHealth()) {
@@ -115,7 +115,7 @@ func TestHealthChecksAreTestedWithWhatTheOperatorSays(t *testing.T) {
 	check.NoError(t, err)
 	for _, file := range onFile {
 		if !slices.Contains(record.seen, file) {
-			t.Errorf("%s is on record but no resource comes to it (any more)", file)
+			t.Errorf("%s is on record but no resource has this status", file)
 		}
 	}
 	record.everyReason()
@@ -222,7 +222,7 @@ func pastHealth() []healthCase {
 	}
 }
 
-// unseenHealth is that of resources that the operator cannot work on.
+// unseenHealth returns the resources that the operator cannot reconcile.
 func unseenHealth() []healthCase {
 	return []healthCase{
 		{name: "without-a-database", reach: func(in *installation) client.Object {

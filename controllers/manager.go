@@ -90,7 +90,7 @@ func NewManager(restConfig *rest.Config, options Options) (ctrl.Manager, error) 
 	if restConfig.QPS == 0 {
 		restConfig.QPS = -1 // the API server's own priority and fairness is the limit
 	}
-	// The operator runs beside the API server, and gzip was a fifth of what a list cost that.
+	// The operator runs near the API server, and gzip was a fifth of the API server's cost of a list.
 	restConfig.DisableCompression = true
 	if restConfig.UserAgent == "" {
 		restConfig.UserAgent = fieldOwner

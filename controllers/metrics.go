@@ -14,11 +14,11 @@ import (
 	"examprep.dev/server/catalog"
 )
 
-// maxUnreadySeries bounds the series of resources that are not Ready; of more only the number is told.
+// maxUnreadySeries limits the series of resources that are not Ready; further ones are only counted.
 const maxUnreadySeries = 200
 
-// readiness keeps which resources are not Ready, and since when, for alerts that name them. A resource that is Ready has no
-// series: ten thousand of them cost nothing. Only the leader knows any; a new one learns of all as it reconciles them.
+// readiness holds the resources that are not Ready, with the time since when, for alerts that name them. Ready resources have
+// no series, so ten thousand of them cost nothing. Only the leader has series; a new leader adds each as it reconciles them.
 type readiness struct {
 	since, count *prometheus.Desc
 
@@ -37,9 +37,9 @@ func newReadiness(registerer prometheus.Registerer) *readiness {
 	r := &readiness{
 		unready: map[resourceName]unreadyState{},
 		since: prometheus.NewDesc("examprep_operator_not_ready_since_timestamp_seconds",
-			"Since when a resource is not Ready, and why; a resource that is Ready or suspended has no such series.",
+			"Unix time since which a resource has not been Ready, by reason; Ready and suspended resources have no series.",
 			[]string{"kind", "resource_namespace", "name", "reason"}, nil),
-		count: prometheus.NewDesc("examprep_operator_not_ready_resources", "Resources that are not Ready, and not suspended.", []string{"kind"}, nil),
+		count: prometheus.NewDesc("examprep_operator_not_ready_resources", "Resources that are neither Ready nor suspended, by kind.", []string{"kind"}, nil),
 	}
 	if registerer != nil {
 		registerer.MustRegister(r)
@@ -47,7 +47,7 @@ func newReadiness(registerer prometheus.Registerer) *readiness {
 	return r
 }
 
-// note takes down what a reconcile has concluded of a resource.
+// note stores whether a resource is Ready after a reconcile.
 func (r *readiness) note(s *scope) {
 	name := resourceName{kindOf(s.object), s.object.GetNamespace(), s.object.GetName()}
 	ready := meta.FindStatusCondition(*s.status.conditions, v1alpha1.ConditionReady)
@@ -60,7 +60,7 @@ func (r *readiness) note(s *scope) {
 	r.unready[name] = unreadyState{reason: ready.Reason, since: ready.LastTransitionTime.Time}
 }
 
-// forget drops what was noted of a resource that is gone, or another operator's.
+// forget removes a resource that is deleted or belongs to another operator.
 func (r *readiness) forget(name resourceName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,7 +110,7 @@ func newPublishTimer(registerer prometheus.Registerer) *publishTimer {
 		return nil
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "examprep_operator_publish_seconds", Help: "Time to publish an exam, or to find that it is published, by what came of it.",
+		Name: "examprep_operator_publish_seconds", Help: "Seconds to publish an exam or to find it already published, by result.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 3, 11),
 	}, []string{"result"})
 	for _, result := range []string{"published", "unchanged", "refused", "failed"} {

@@ -42,9 +42,9 @@ func (in *installation) unreadyOfEachKind() []client.Object {
 	return objects
 }
 
-// TestWhatIsNotTheOperatorsAnyMoreIsNotToldOfAsNotReady: a resource that another shard was given, or that was deleted
-// after somebody took its finalizer, is gone for this operator without a last reconcile of it.
-func TestWhatIsNotTheOperatorsAnyMoreIsNotToldOfAsNotReady(t *testing.T) {
+// TestReleasedResourceLeavesTheReadinessMetric releases a resource without a last reconcile: by another shard's label, or by
+// a deletion after its finalizer was removed.
+func TestReleasedResourceLeavesTheReadinessMetric(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(in *installation, object client.Object){
 		"to another shard": func(in *installation, object client.Object) {

@@ -11,9 +11,9 @@ import (
 	"examprep.dev/api/v1alpha1"
 )
 
-// unhandledFirst enqueues what an event is about. What an operator finds when it starts is a refresh and comes last, as
-// with handler.EnqueueRequestForObject, unless nobody has acted on it yet: a resource that was made or changed while no
-// operator ran must not wait until ten thousand others were compared with what is published.
+// unhandledFirst enqueues the resource of an event. When an operator starts, it reconciles existing resources at low
+// priority, as with handler.EnqueueRequestForObject. A resource that changed while no operator ran has normal priority: it
+// must not wait for ten thousand unchanged ones.
 type unhandledFirst struct {
 	handler.EnqueueRequestForObject
 }
@@ -26,7 +26,7 @@ func (h *unhandledFirst) Create(ctx context.Context, e event.CreateEvent, queue 
 	h.EnqueueRequestForObject.Create(ctx, e, queue)
 }
 
-// handled says whether a status tells of what is declared now. It asks for no more than examSkeleton keeps.
+// handled reports whether the status belongs to the current declaration. It uses only the fields that examSkeleton keeps.
 func handled(content *v1alpha1.ExamContent) bool {
 	return content.DeletionTimestamp.IsZero() &&
 		content.Status.ObservedGeneration == content.Generation &&

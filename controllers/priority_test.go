@@ -17,7 +17,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-func TestWhatNobodyHasActedOnComesBeforeTenThousandRefreshes(t *testing.T) {
+func TestUnhandledResourcesComeBeforeTenThousandRefreshes(t *testing.T) {
 	t.Parallel()
 	const refreshes = 10_000
 	deleted := metav1.Now()
@@ -60,7 +60,7 @@ func TestWhatNobodyHasActedOnComesBeforeTenThousandRefreshes(t *testing.T) {
 	check.Equal(t, queue.Len(), refreshes, "refreshes left in the queue")
 }
 
-// handledContent is a resource whose status tells of what it declares.
+// handledContent returns a resource with a current status.
 func handledContent(name string) *v1alpha1.ExamContent {
 	content := sampleContent(name, name)
 	content.Generation, content.Status.ObservedGeneration = 1, 1

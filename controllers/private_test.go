@@ -26,10 +26,10 @@ const (
 // private is a control plane and a PostgreSQL of one test's own, which it may kill. Whatever dies is started again, on the
 // same port and the same data, until the test ends.
 type private struct {
-	// config is an administrator's way to the API server, kubeconfig the file that says the same.
+	// config is an administrator's for the API server; kubeconfig is a file with the same settings.
 	config     *rest.Config
 	kubeconfig string
-	// databaseURL is that of an empty database. What it has committed survives a kill.
+	// databaseURL is the URL of an empty database. Committed transactions survive a kill.
 	databaseURL string
 
 	*testkit.Supervised

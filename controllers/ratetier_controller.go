@@ -25,9 +25,9 @@ const tierResync = 10 * time.Minute
 
 // Tiers puts rate tiers into effect; *keys.Store does.
 type Tiers interface {
-	// ApplyTier is idempotent; *keys.ManagedTierError says that somebody else declares a tier of that name.
+	// ApplyTier is idempotent. *keys.ManagedTierError means that another resource declares a tier of that name.
 	ApplyTier(ctx context.Context, spec keys.TierSpec) error
-	// DeleteTier takes a tier that is not there for deleted; *keys.ManagedTierError says that it is somebody else's.
+	// DeleteTier succeeds if the tier does not exist. *keys.ManagedTierError means that the tier belongs to another resource.
 	DeleteTier(ctx context.Context, name, managedBy string) error
 }
 
@@ -87,7 +87,7 @@ func (r *RateTierReconciler) delete(ctx context.Context, s *tierScope) (next, er
 	}
 	if slices.Contains(s.tier.Finalizers, v1alpha1.Finalizer) {
 		err := r.tiers.DeleteTier(ctx, s.tier.Name, s.managedBy)
-		// Another's tier is none of ours to delete; one that is deleted but not yet known to every gate will be.
+		// A tier of another resource must stay. An unconfirmed deletion reaches every gate later.
 		if err != nil && !errorIs[*keys.ManagedTierError](err) && !errorIs[*keys.UnconfirmedError](err) {
 			return stop, fmt.Errorf("delete tier %s: %w", s.tier.Name, err)
 		}

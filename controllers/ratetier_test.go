@@ -119,8 +119,8 @@ func TestTierThatCannotBeCountedExactlyIsRefusedByItsField(t *testing.T) {
 	}
 }
 
-// TestABusyKeyHasTheTierOnceItIsReady: from the moment a RateTier is Ready, or gone, each request is told so. Of those that
-// name an account the first by name counts, one that names the key counts more, and without any the default does.
+// TestABusyKeyHasTheTierOnceItIsReady: each request has the new limit as soon as a RateTier is Ready or deleted. A tier that
+// names the key precedes tiers that name the account, the first of which by name applies. Without any, the default applies.
 func TestABusyKeyHasTheTierOnceItIsReady(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)

@@ -21,7 +21,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// auditPolicy logs who asked for what, and nothing of what was in it.
+// auditPolicy logs the user and the resource of each request, without bodies.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -30,7 +30,7 @@ rules:
 - level: Metadata
 `
 
-// serviceAccount is who the deployed operator is to the API server.
+// serviceAccount is the user name of the deployed operator at the API server.
 const serviceAccount = "system:serviceaccount:examprep-system:examprep-operator"
 
 // systemNamespace is where the operator itself lives.
@@ -100,8 +100,8 @@ func rightsOf(rules []rbacv1.PolicyRule, own bool) []right {
 	return rights
 }
 
-// auditedInstallation is an installation on an API server of its own, with an audit log, where the operator is the
-// deployed service account with config/rbac's roles and no more.
+// auditedInstallation returns an installation on an API server of its own, with an audit log. The operator is the deployed
+// service account, with only the roles of config/rbac.
 func auditedInstallation(t *testing.T) (in *installation, log string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -146,8 +146,8 @@ func (in *installation) bindDeployedRoles() {
 	}
 }
 
-// TestTheOperatorHasTheRightsItUsesAndNoOthers lets the operator do all that it does, by the deployed roles alone, and
-// reads from the API server's audit log what it asked for: nothing was refused, and no right of the roles went unused.
+// TestTheOperatorHasTheRightsItUsesAndNoOthers makes the operator use all of its functions with only the deployed roles. The
+// API server's audit log must show no refused request, and a request for each right of the roles.
 func TestTheOperatorHasTheRightsItUsesAndNoOthers(t *testing.T) {
 	t.Parallel()
 	in, log := auditedInstallation(t)
@@ -193,7 +193,7 @@ func (in *installation) exercise() {
 	in.ready(tier)
 	in.requestRotation(endpoint, "now")
 	in.rotated(endpoint, "now")
-	for i := range 3 { // the same event again is counted in the one that is there
+	for i := range 3 { // a repeated event increments the count of the first
 		edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = true })
 		in.until(content, v1alpha1.ConditionReady, "False", v1alpha1.ReasonSuspended)
 		edit(in, content, func(c *v1alpha1.ExamContent) { c.Spec.Suspend = false })

@@ -56,7 +56,7 @@ func redacted(err error) string {
 		public := *shown
 		if len(shown.Changes) > 0 {
 			public.Changes = nil
-			return public.Error() + "; condition Published says what has changed"
+			return public.Error() + "; condition Published lists the changes"
 		}
 	case *catalog.ValidationError:
 		public := catalog.ValidationError{Omitted: shown.Omitted}

@@ -30,11 +30,11 @@ func TestEventsShowNoAnswer(t *testing.T) {
 	}{
 		"a seal of other content": {
 			&catalog.SealError{PaperID: "paper-1", Have: "sha256:00", Changes: answerChange(), Others: []string{"paper-2"}},
-			[]string{"paper paper-1 is sealed as sha256:00", "paper-2", "condition Published says what has changed"},
+			[]string{"paper paper-1 is sealed as sha256:00", "paper-2", "condition Published lists the changes"},
 		},
 		"a seal that no trusted verifier signed": {
 			&catalog.SealError{PaperID: "paper-1", Changes: answerChange(), Untrusted: &seals.SignatureError{Detail: "signature is missing"}},
-			[]string{"paper paper-1 is not signed by a trusted verifier", "condition Published says what has changed"},
+			[]string{"paper paper-1 is not signed by a trusted verifier", "condition Published lists the changes"},
 		},
 		"wrong answers": {
 			&catalog.ValidationError{Problems: []catalog.Problem{inResource, inChunk, title}},

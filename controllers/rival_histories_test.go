@@ -21,7 +21,7 @@ import (
 
 type move struct {
 	kind string
-	// who is the resource that it is about, with another one.
+	// Indexes of the resource that moves, and of another one.
 	who, with int
 	policy    v1alpha1.DeletionPolicy
 }
@@ -96,7 +96,7 @@ func (r *rivalry) rename(i int, content *v1alpha1.ExamContent) {
 	content.Spec.Name = fmt.Sprintf("%d by %d", r.edits, i)
 }
 
-// play makes a move and checks what came of it.
+// play makes a move and checks the result.
 func (r *rivalry) play(m move) {
 	r.t.Helper()
 	before, was := r.published(), r.owner()
@@ -163,7 +163,7 @@ func (r *rivalry) adopt(i int) {
 	r.ready(r.live[i])
 }
 
-// settle has every resource looked at twice: the first look may give a key to another.
+// settle reconciles every resource twice, because the first reconcile can give a key to another resource.
 func (r *rivalry) settle() {
 	for range 2 {
 		for _, content := range r.live {

@@ -26,7 +26,7 @@ const (
 	maxEventNote        = 1000
 )
 
-// next says whether a reconcile goes on after a step.
+// next reports whether a reconcile continues after a step.
 type next bool
 
 const (
@@ -40,7 +40,7 @@ type step[S any] struct {
 	run  func(ctx context.Context, s S) (next, error)
 }
 
-// runSteps runs steps in order until one fails or says stop.
+// runSteps runs steps in order until one fails or returns stop.
 func runSteps[S any](ctx context.Context, s S, steps []step[S]) error {
 	for _, step := range steps {
 		proceed, err := step.run(ctx, s)
@@ -56,16 +56,16 @@ func runSteps[S any](ctx context.Context, s S, steps []step[S]) error {
 
 // scope is what every reconcile keeps, whatever the kind; the kinds' own scopes embed it.
 type scope struct {
-	// object is the resource as it was read, live, at the start; a finalizer's patch brings it up to date. Its status is
-	// what the steps work on.
+	// object is the resource as it was read from the API server at the start; a finalizer's patch updates it. The steps
+	// change its status.
 	object client.Object
 	status commonStatus
-	// owned are the kind's condition types beside Ready, Reconciling and Stalled, in the order in which they are decided.
+	// owned are the kind's condition types besides Ready, Reconciling and Stalled, in the order in which they are decided.
 	owned []string
-	// occasional are condition types that are there only when a step decided them: a reconcile that succeeds without doing so
-	// removes them, one that fails leaves them. An event tells of each that comes or changes.
+	// occasional are condition types that exist only if a step decided them: a successful reconcile without that decision
+	// removes them, and a failed one leaves them. Each new or changed one causes an event.
 	occasional []string
-	// notes are what events say of a condition type in place of its message, which may show answers.
+	// notes replace, in events, the messages of condition types, which can show answers.
 	notes map[string]string
 	// before are the conditions as they were read.
 	before []metav1.Condition
@@ -73,18 +73,18 @@ type scope struct {
 	decided map[string]metav1.Condition
 	// ready is the message of Ready when no step fails; the last step sets it.
 	ready string
-	// standing is added to the messages of a resource that is not Ready: what is in effect meanwhile.
+	// standing is added to the messages of a resource that is not Ready. It names what is still in effect.
 	standing string
 	// interval is how long after a good reconcile the next one is due.
 	interval time.Duration
-	// action is what the reconcile did, as events say it. Events of one reason and action within some minutes are one
-	// event with a count; what must be told apart needs an action of its own.
+	// action is the reconcile's action in events. Kubernetes merges events of one reason and action within some minutes into
+	// one event with a count, so events that must stay separate need different actions.
 	action string
-	// alarms are reasons of owned conditions of which an event tells when they come, whatever becomes of Ready.
+	// alarms are reasons of owned conditions that cause an event when they appear, whether or not Ready changes.
 	alarms []string
 	// suspended is set by the step that finds spec.suspend and stops.
 	suspended bool
-	// gone is set when the finalizer was removed: there is no status to write any more.
+	// gone is set when the finalizer was removed, so there is no status to write.
 	gone bool
 	now  func() time.Time
 }
@@ -119,8 +119,8 @@ func (s *scope) decide(condition string, status metav1.ConditionStatus, reason, 
 	s.decided[condition] = metav1.Condition{Type: condition, Status: status, Reason: reason, Message: message}
 }
 
-// conclude is the one place where the outcome of the steps becomes conditions and a time to come back. A blockedError is
-// told to the resource's owner; any other failure is returned, for the queue's growing pause.
+// conclude is the one place where the outcome of the steps becomes conditions and a time to come back. A blockedError
+// goes into the conditions for the resource's owner. Any other failure is returned, so that the queue retries with backoff.
 func (s *scope) conclude(failure error) (ctrl.Result, error) {
 	if s.gone {
 		return ctrl.Result{}, failure
@@ -128,7 +128,7 @@ func (s *scope) conclude(failure error) (ctrl.Result, error) {
 	blocked := asBlocked(failure)
 	switch {
 	case failure == nil && s.suspended:
-		s.finish(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: changes are not put into effect"+s.standing, "")
+		s.finish(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended: changes have no effect"+s.standing, "")
 		return ctrl.Result{}, nil
 	case failure == nil:
 		*s.status.lastHandled = s.object.GetAnnotations()[v1alpha1.ReconcileRequestAnnotation]
@@ -150,12 +150,12 @@ func (s *scope) conclude(failure error) (ctrl.Result, error) {
 		return s.again(s.interval), nil
 	default:
 		s.finish(metav1.ConditionFalse, v1alpha1.ReasonBackendUnavailable,
-			"the operator could not do its work and tries again; its log has the cause"+s.standing, v1alpha1.ConditionReconciling)
+			"reconcile failed in the operator or a backend; retrying (see the operator's log)"+s.standing, v1alpha1.ConditionReconciling)
 		return ctrl.Result{}, failure
 	}
 }
 
-// again asks for a reconcile after d at the latest, and not much before, behind everything that somebody waits for.
+// again returns the request for a reconcile after d or slightly earlier, at low priority.
 func (s *scope) again(d time.Duration) ctrl.Result {
 	low := handler.LowPriority
 	return ctrl.Result{RequeueAfter: wait.Jitter(d-d/10, 0.1), Priority: &low}
@@ -167,7 +167,7 @@ func (s *scope) finish(ready metav1.ConditionStatus, reason, message, also strin
 	for _, condition := range s.owned {
 		decided, ok := s.decided[condition]
 		if old := meta.FindStatusCondition(s.before, condition); !ok && old != nil && slices.Contains(s.alarms, old.Reason) {
-			continue // it stands until it is looked at again, or each failed reconcile would make the alarm come anew
+			continue // keep it until it is checked again, or each failed reconcile would cause the alarm again
 		}
 		if !ok {
 			decided = metav1.Condition{
@@ -215,8 +215,8 @@ func (s *scope) put(condition metav1.Condition) {
 	meta.SetStatusCondition(s.status.conditions, condition)
 }
 
-// tell records an event when Ready changed in status, reason or message, or an alarm came, and only then: a resource that
-// stays as it is stays silent.
+// tell records an event if Ready changed in status, reason or message, or if an alarm appeared. An unchanged resource causes
+// no events.
 func (s *scope) tell(recorder events.EventRecorder) {
 	s.alarm(recorder)
 	s.tellOccasional(recorder)
@@ -247,7 +247,7 @@ func (s *scope) tellOccasional(recorder events.EventRecorder) {
 	}
 }
 
-// alarm records an event for each owned condition that has come to a reason among the alarms.
+// alarm records an event for each owned condition whose reason changed to one of the alarms.
 func (s *scope) alarm(recorder events.EventRecorder) {
 	for _, condition := range s.owned {
 		old := meta.FindStatusCondition(s.before, condition)

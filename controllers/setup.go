@@ -27,15 +27,15 @@ import (
 
 // Deps are what the reconcilers call.
 type Deps struct {
-	// ClusterName tells this cluster from others that publish into the same database; it is part of every claim. Empty:
+	// ClusterName distinguishes this cluster from others that publish into the same database. It is part of every claim. Empty:
 	// "default".
 	ClusterName string
 	Publisher   Publisher
 	Endpoints   Endpoints
 	Accounts    Accounts
 	Tiers       Tiers
-	// RestrictWebhookAccounts lets endpoints hear only of the accounts that their namespace's annotation
-	// examprep.dev/webhook-accounts lists; without it an endpoint may name any account, or none and hear of everyone's.
+	// RestrictWebhookAccounts limits endpoints to the accounts that their namespace's annotation examprep.dev/webhook-accounts
+	// lists. Without it an endpoint can name any account, or none to receive the events of all accounts.
 	RestrictWebhookAccounts bool
 	// RestrictAdoption lets ExamContents adopt from resources of other namespaces only the exam keys that their namespace's
 	// annotation examprep.dev/adopts lists; without it spec.adopt takes a key from any owner. The command sets it by default.
@@ -47,14 +47,15 @@ type Deps struct {
 	// HealthInterval is how often an endpoint's registration is compared with the database and its delivery health is
 	// brought up to date; 0: 1 min.
 	HealthInterval time.Duration
-	// StatusTimeout limits the write of a status; 0: 15 s. With shards it must be shorter than 30 s: a resource that changes
-	// hands is looked at again when the former operator's last write must have ended.
+	// StatusTimeout limits the write of a status; 0: 15 s. With shards it must be shorter than 30 s: a resource from
+	// another shard is checked again when the former operator's last write must have ended.
 	StatusTimeout time.Duration
 	// Registerer takes the reconcilers' metrics; nil: none. One process sets up one operator.
 	Registerer prometheus.Registerer
-	// Tracer makes a span of each reconcile that Draw says yes to (nil: of each); nil: none.
+	// Tracer makes spans of reconciles; nil: no spans.
 	Tracer trace.Tracer
-	Draw   func() bool
+	// Draw reports whether a reconcile gets a span; nil: each does.
+	Draw func() bool
 }
 
 func (d Deps) clock() func() time.Time {
@@ -73,7 +74,7 @@ func (d Deps) withTimes() Deps {
 // DefaultClusterName is the cluster's name in claims where none is set.
 const DefaultClusterName = "default"
 
-// The pause after the operator's own failures (the database away) grows from minBackoff to maxBackoff.
+// The pause after the operator's own failures, such as an unavailable database, grows from minBackoff to maxBackoff.
 const (
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 30 * time.Second
@@ -109,7 +110,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	return errors.Join(
 		setupExamContent(mgr, &ExamContentReconciler{
 			frame: base, publisher: deps.Publisher, timer: newPublishTimer(deps.Registerer),
-			restrictAdoption: deps.RestrictAdoption, lookWhole: lookWhole,
+			restrictAdoption: deps.RestrictAdoption, fullCheck: fullCheck,
 		}),
 		setupWebhookEndpoint(mgr, &WebhookEndpointReconciler{
 			frame: base, endpoints: deps.Endpoints, accounts: deps.Accounts, restrictAccounts: deps.RestrictWebhookAccounts,
@@ -189,8 +190,8 @@ func (r *ExamContentReconciler) rivalsOf(ctx context.Context, gone client.Object
 	return r.requests(ctx, &v1alpha1.ExamContentList{}, gone, client.MatchingFields{indexExamKey: key[0]})
 }
 
-// requests asks for a reconcile of every resource in the cache that matches, except the one that caused it. A cache that
-// cannot be read is not worth an error here: the retry interval of whoever waits makes up for it.
+// requests asks for a reconcile of every resource in the cache that matches, except the one that caused it. If the
+// cache cannot be read, it only logs the error, because waiting resources also have a retry interval.
 func (f *frame) requests(ctx context.Context, list client.ObjectList, cause client.Object, options ...client.ListOption) []reconcile.Request {
 	if err := f.client.List(ctx, list, options...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list the resources that an event concerns")
@@ -217,10 +218,10 @@ func (f *frame) requests(ctx context.Context, list client.ObjectList, cause clie
 	return requests
 }
 
-// asked lets through what asks for a reconcile: a new resource, a changed spec, a deletion (both raise the generation)
-// and a new value of an annotation that asks for something. The operator's own writes, to status and finalizers, do not
-// come back to it. What has gone is looked at once more: it may have gone to another shard, or without its finalizer, and
-// must not be told of as not Ready any longer.
+// asked lets through the events that need a reconcile: a new resource, a changed spec, a deletion (both raise the
+// generation) and a new value of a request annotation. It ignores the operator's own writes, to status and finalizers. A
+// resource that has left the cache is reconciled once more, because its readiness metric must go: it can have moved to
+// another shard, or been deleted without its finalizer.
 func asked() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -232,7 +233,7 @@ func asked() predicate.Predicate {
 	}
 }
 
-// deletions lets through nothing but deletions.
+// deletions lets only deletions through.
 func deletions() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
@@ -241,8 +242,8 @@ func deletions() predicate.Predicate {
 	}
 }
 
-// queueOptions bound the pause after failures: the default grows to a quarter of an hour, and a database that was away
-// for a while would be back that long before anybody notices.
+// queueOptions limit the pause after failures. The default pause grows to a quarter of an hour, and resources would wait that
+// long after an outage of the database.
 func queueOptions() controller.Options {
 	return controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),

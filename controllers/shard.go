@@ -12,31 +12,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Shard is one operator's part of the resources, where several share the work of one cluster. Selectors must not overlap;
-// one operator takes what no other selects (`examprep.dev/shard notin (a, b)` selects what has no such label too).
+// Shard is one operator's part of the resources, if several share the work of one cluster. Selectors must not overlap. One
+// operator selects the resources of no other shard: `examprep.dev/shard notin (a, b)` also selects those without the label.
 //
-// Two operators never work on one resource: each watches what it selects, and looks again at the resource as it is before
-// each reconcile. A resource that is given another label changes hands without a pause and without a fight, because what
-// it owns (claim, finalizer, endpoint, tier) is known by cluster, namespace and name alone. A reconcile that had begun
-// before is let run out: it cannot write the status any more, and what it published late is put right by the second look
-// that the new operator takes once it must have ended ([reconcileTimeout]).
+// Two operators never work on one resource: each watches the resources that it selects, and reads the resource's labels
+// before each reconcile. A resource with a new label changes hands without a pause or a conflict, because its claim,
+// finalizer, endpoint or tier is identified by cluster, namespace and name alone. A reconcile that the former operator had
+// begun can still publish, but not write the status. The new operator reconciles once more when it must have ended
+// ([reconcileTimeout]), which corrects a late publication.
 type Shard struct {
-	// Name names the lease and stands in the status of what this operator takes care of; empty for the operator that
-	// takes the rest, which keeps the lease's usual name. A DNS label.
+	// Name is part of the lease's name, and is written to the status of the operator's resources. It is a DNS label; empty for
+	// the operator of the remaining resources, whose lease has the usual name.
 	Name string
 	// Selector picks the resources by their labels; nil or empty: all.
 	Selector labels.Selector
 }
 
-// ParseShard makes a Shard of the operator's settings: a selector as kubectl's --selector has it. A named shard needs a
-// selector: it would share every resource with the operator that has no name.
+// ParseShard returns a Shard from the operator's settings. The selector has the form of kubectl's --selector. A named shard
+// needs one, or it would share every resource with the operator without a name.
 func ParseShard(name, selector string) (Shard, error) {
 	parsed, err := labels.Parse(selector)
 	if err != nil {
 		return Shard{}, fmt.Errorf("shard selector: %w", err)
 	}
 	if name != "" && parsed.Empty() {
-		return Shard{}, fmt.Errorf("shard %s has no selector: it would take what other operators take", name)
+		return Shard{}, fmt.Errorf("shard %s has no selector: it would select the resources of other operators", name)
 	}
 	if problems := validation.IsDNS1123Label(name); name != "" && len(problems) > 0 {
 		return Shard{}, fmt.Errorf("shard name %q: %s", name, strings.Join(problems, "; "))
@@ -44,7 +44,7 @@ func ParseShard(name, selector string) (Shard, error) {
 	return Shard{Name: name, Selector: parsed}, nil
 }
 
-// all says that there is no other operator to share with.
+// all reports whether this operator selects all resources.
 func (s Shard) all() bool { return s.Selector == nil || s.Selector.Empty() }
 
 func (s Shard) selector() labels.Selector {
@@ -62,11 +62,11 @@ func (s Shard) leaseName() string {
 	return "examprep-operator-" + s.Name + ".examprep.dev"
 }
 
-// read reads a resource, live. It is found if it is there and this operator's: between the event and now it may have been
-// given to another shard. What is not found is none of ours to tell of any more.
+// read reads a resource from the API server. found is true if the resource exists and still belongs to this operator's
+// shard. Otherwise read removes the resource from the readiness metric.
 //
-// The API server's watch cache would cost it less, but may not have heard of the status that the reconcile before wrote:
-// what that said would look as if it had never been said, and stay.
+// A read from the API server's watch cache would be cheaper, but it can lack the status that the last reconcile wrote. The
+// reconcile could then leave the wrong status in place.
 func (f *frame) read(ctx context.Context, name types.NamespacedName, object client.Object) (found bool, err error) {
 	err = f.live.Get(ctx, name, object)
 	if client.IgnoreNotFound(err) != nil {
@@ -78,8 +78,8 @@ func (f *frame) read(ctx context.Context, name types.NamespacedName, object clie
 	return found, nil
 }
 
-// takeOver writes down whose the resource is. If it was another operator's until now, whose last reconcile may still be
-// running, the resource is looked at again when that must have ended.
+// takeOver sets the shard in the status. If another operator had the resource, whose last reconcile can still be running,
+// takeOver asks for another reconcile when that one must have ended.
 func (f *frame) takeOver(s *scope, result ctrl.Result) ctrl.Result {
 	taken := *s.status.shard != f.shard.Name && len(s.before) > 0 && !s.gone
 	*s.status.shard = f.shard.Name

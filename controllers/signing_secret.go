@@ -21,12 +21,12 @@ const (
 	// generatedSuffix and generatedKey name the Secret that the operator writes for an endpoint without a reference.
 	generatedSuffix = v1alpha1.GeneratedSecretSuffix
 	generatedKey    = "secret"
-	// minSecretBytes is the least that a secret of somebody's own must have.
+	// minSecretBytes is the minimum length of a signing secret in a referenced Secret.
 	minSecretBytes = 24
 )
 
 // findSecret finds the endpoint's signing secret and returns the name of the Secret that holds it: the referenced one,
-// else one that the operator generates and the resource owns. Failures that the owner can mend are blockedErrors.
+// else one that the operator generates and the resource owns. Failures that the owner can fix are blockedErrors.
 func (r *WebhookEndpointReconciler) findSecret(ctx context.Context, s *endpointScope) (name string, err error) {
 	if s.endpoint.Spec.SigningSecretRef != nil {
 		s.secret, name, err = r.referencedSecret(ctx, s.endpoint)
@@ -60,7 +60,7 @@ func (r *WebhookEndpointReconciler) referencedSecret(ctx context.Context, endpoi
 		return "", "", waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefNotFound,
 			fmt.Errorf("spec.signingSecretRef: Secret %s/%s has no key %s", endpoint.Namespace, ref.Name, key))
 	}
-	// An editor's line end is nobody's secret.
+	// A line end that an editor adds is not part of the secret.
 	if raw = bytes.TrimRight(raw, "\r\n"); len(raw) < minSecretBytes {
 		return "", "", waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
 			fmt.Errorf("spec.signingSecretRef: key %s of Secret %s/%s holds %d bytes: a signing secret has at least %d",
@@ -69,8 +69,8 @@ func (r *WebhookEndpointReconciler) referencedSecret(ctx context.Context, endpoi
 	return string(raw), ref.Name, nil
 }
 
-// generatedSecret reads the Secret that the operator wrote, or writes it, anew where that is asked for. A Secret of that
-// name that somebody else made is left alone.
+// generatedSecret reads the generated Secret. It writes the Secret if it does not exist or if a rotation is requested. It
+// never changes a Secret of that name that the endpoint does not own.
 func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint) (*corev1.Secret, error) {
 	if limit := v1alpha1.MaxEndpointName; len(endpoint.Name) > limit {
 		return nil, stalled(v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalid, fmt.Errorf(
@@ -87,13 +87,13 @@ func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoin
 	}
 	if !metav1.IsControlledBy(secret, endpoint) {
 		return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
-			fmt.Errorf("Secret %s/%s is there but is not this resource's: name it in spec.signingSecretRef, or delete it to have one generated", //nolint:staticcheck // begins with a kind
+			fmt.Errorf("Secret %s/%s exists but does not belong to this resource; name it in spec.signingSecretRef, or delete it to have one generated", //nolint:staticcheck // begins with a kind
 				endpoint.Namespace, name))
 	}
 	if asked := endpoint.Annotations[v1alpha1.RotateRequestAnnotation]; asked != "" && asked != secret.Annotations[v1alpha1.RotateHandledAnnotation] {
 		if secret.Immutable != nil && *secret.Immutable {
 			return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
-				fmt.Errorf("Secret %s/%s is immutable, so it cannot be rotated: delete it to have a new one generated", //nolint:staticcheck // begins with a kind
+				fmt.Errorf("Secret %s/%s is immutable, so it cannot be rotated; delete it to have a new one generated", //nolint:staticcheck // begins with a kind
 					endpoint.Namespace, name))
 		}
 		if err := r.rotate(ctx, endpoint, secret, asked); err != nil {
@@ -102,14 +102,13 @@ func (r *WebhookEndpointReconciler) generatedSecret(ctx context.Context, endpoin
 	}
 	if len(secret.Data[generatedKey]) < minSecretBytes {
 		return nil, waiting(v1alpha1.ConditionResolvedRefs, v1alpha1.ReasonRefInvalid,
-			fmt.Errorf("key %s of Secret %s/%s was emptied: delete the Secret to have a new one generated", generatedKey, endpoint.Namespace, name))
+			fmt.Errorf("key %s of Secret %s/%s was emptied; delete the Secret to have a new one generated", generatedKey, endpoint.Namespace, name))
 	}
 	return secret, nil
 }
 
-// rotate puts a new secret into the Secret, and with it the request that it answers: one write, so that a request is
-// answered once, whatever fails in between. The endpoint's own rotation, with both secrets signing, follows from the
-// Secret's being different.
+// rotate writes a new secret and the handled request to the Secret in one patch, so that each request causes one rotation
+// even after a failure. The changed Secret then causes the rotation of the endpoint, during which both secrets sign.
 func (r *WebhookEndpointReconciler) rotate(ctx context.Context, endpoint *v1alpha1.WebhookEndpoint, secret *corev1.Secret, asked string) error {
 	base := secret.DeepCopy()
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1alpha1.RotateHandledAnnotation, asked)
@@ -122,7 +121,7 @@ func (r *WebhookEndpointReconciler) rotate(ctx context.Context, endpoint *v1alph
 		return fmt.Errorf("rotate: %w", err)
 	}
 	r.recorder.Eventf(endpoint, secret, corev1.EventTypeNormal, v1alpha1.ReasonSecretRotated, "Rotate",
-		"Secret %s has a new signing secret; the one before signs beside it for 24 hours", secret.Name)
+		"rotated the signing secret in Secret %s; the old one also signs for 24 hours", secret.Name)
 	return nil
 }
 
@@ -139,7 +138,7 @@ func (r *WebhookEndpointReconciler) generate(ctx context.Context, endpoint *v1al
 	if asked := endpoint.Annotations[v1alpha1.RotateRequestAnnotation]; asked != "" {
 		secret.Annotations = map[string]string{v1alpha1.RotateHandledAnnotation: asked}
 	}
-	// Blocking the endpoint's deletion would serve nobody, and would take the right to update its finalizers.
+	// To block the endpoint's deletion has no use here and needs the right to update its finalizers.
 	err := ctrl.SetControllerReference(endpoint, secret, r.client.Scheme(), controllerutil.WithBlockOwnerDeletion(false))
 	if err != nil {
 		return nil, fmt.Errorf("own it: %w", err)

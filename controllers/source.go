@@ -21,28 +21,27 @@ import (
 )
 
 const (
-	// assembly is part of every source digest. Raise it with a change after which the same resource and ConfigMaps make
-	// another exam, are valid no more, or are told of in another way: an upgraded operator then reads each exam again.
-	assembly = 2
-	// wholeLooks is of how many looks at an exam that has not changed, on average, one reads its questions all the same. It
-	// bounds how long any change can go unseen that nobody told of, by a watch that fell silent or by a hand in the status:
-	// with a look each ten minutes to half a day on average.
-	wholeLooks = 64
+	// assembly is part of every source digest. Raise it if the same resource and ConfigMaps make another exam, are no longer
+	// valid, or get other condition messages: an upgraded operator then reads each exam again.
+	assembly = 3
+	// On average one in fullCheckEvery checks of an unchanged exam reads its questions again. This limits how long a lost watch
+	// event or an edited status stays unnoticed: to half a day on average, with a check every ten minutes.
+	fullCheckEvery = 64
 )
 
-// lookWhole says of one look in wholeLooks that it is to read everything.
-func lookWhole() bool {
-	return rand.IntN(wholeLooks) == 0
+// fullCheck reports true for one in fullCheckEvery calls, at random.
+func fullCheck() bool {
+	return rand.IntN(fullCheckEvery) == 0
 }
 
-// version is which of its states a ConfigMap was in.
+// version identifies a state of a ConfigMap.
 type version struct {
 	uid             types.UID
 	resourceVersion string
 }
 
-// sourceDigest stands for all that an exam is made from and judged by, given the ConfigMaps that the resource names, and for
-// what its status lists of it.
+// sourceDigest identifies the inputs of an exam (the resource, its ConfigMaps and the trusted signers) and the papers that
+// the status lists.
 func sourceDigest(content *v1alpha1.ExamContent, trust string, versions map[string]version) string {
 	digest := sha256.New()
 	fmt.Fprintf(digest, "%d %s %d %q\n", assembly, content.UID, content.Generation, trust)
@@ -57,8 +56,8 @@ func sourceDigest(content *v1alpha1.ExamContent, trust string, versions map[stri
 	return "sha256:" + hex.EncodeToString(digest.Sum(nil))
 }
 
-// source is the digest of what this reconcile has read; empty where the next one must read again: the questions are not the
-// declared ones, or not of one moment, or nobody tells when they change.
+// source returns the digest of this reconcile's inputs. It is empty if the next reconcile must read them again: with
+// spec.revision, with a ConfigMap that changed between two reads, or with ConfigMaps that lack the label.
 func (s *examScope) source() string {
 	if s.content.Spec.Revision != nil || s.chunks.mixed || len(s.chunks.unlabelled) > 0 {
 		return ""
@@ -66,20 +65,20 @@ func (s *examScope) source() string {
 	return sourceDigest(s.content, s.trust, s.chunks.versions)
 }
 
-// spare ends the reconcile of a resource that is Ready, whose source is what it was and whose exam stands in the database as
-// it was published: reading and judging its questions would come to the same. The versions of ConfigMaps are those that the
-// cache has heard of; of what it has not, an event is still to come. Whoever asks for a reconcile has all of it done.
-func (r *ExamContentReconciler) spare(ctx context.Context, s *examScope) (next, error) {
-	if !s.settled() || r.lookWhole() {
+// skipUnchanged ends the reconcile if the resource is Ready, its source digest is unchanged, and PostgreSQL still has the
+// published revision intact. The cache knows the versions of ConfigMaps; a newer version causes an event later. After a
+// request for a reconcile, nothing is skipped.
+func (r *ExamContentReconciler) skipUnchanged(ctx context.Context, s *examScope) (next, error) {
+	if !s.settled() || r.fullCheck() {
 		return goOn, nil
 	}
-	versions, err := r.heardOf(ctx, s.content)
+	versions, err := r.cachedVersions(ctx, s.content)
 	if err != nil || sourceDigest(s.content, r.publisher.Trust(), versions) != s.content.Status.SourceDigest {
 		return goOn, err
 	}
 	began := r.now()
 	standing, ok, err := r.publisher.Standing(ctx, s.claim, s.content.Spec.ExamKey)
-	if err == nil && (!ok || !s.tellsOf(standing)) {
+	if err == nil && (!ok || !s.shows(standing)) {
 		return goOn, nil // the step that publishes is observed
 	}
 	r.timer.observe(r.now().Sub(began), false, err)
@@ -90,7 +89,7 @@ func (r *ExamContentReconciler) spare(ctx context.Context, s *examScope) (next, 
 	return stop, nil
 }
 
-// settled says that the status tells of the resource as it is, and of nothing that is still to be done.
+// settled reports whether the status is current, every condition is True, and a source digest is stored.
 func (s *examScope) settled() bool {
 	status := &s.content.Status
 	for _, condition := range append([]string{v1alpha1.ConditionReady}, s.owned...) {
@@ -101,8 +100,8 @@ func (s *examScope) settled() bool {
 	return status.SourceDigest != "" && s.content.Spec.Revision == nil && handled(s.content)
 }
 
-// heardOf returns the versions of a resource's ConfigMaps by the cache. One that is not there has none.
-func (r *ExamContentReconciler) heardOf(ctx context.Context, content *v1alpha1.ExamContent) (map[string]version, error) {
+// cachedVersions returns the versions of a resource's ConfigMaps in the cache, without those that do not exist.
+func (r *ExamContentReconciler) cachedVersions(ctx context.Context, content *v1alpha1.ExamContent) (map[string]version, error) {
 	versions := map[string]version{}
 	for _, name := range configMapsOf(content) {
 		cached := &metav1.PartialObjectMetadata{}
@@ -112,18 +111,18 @@ func (r *ExamContentReconciler) heardOf(ctx context.Context, content *v1alpha1.E
 		case err == nil:
 			versions[name] = version{cached.UID, cached.ResourceVersion}
 		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("look ConfigMap %s/%s up in the cache: %w", content.Namespace, name, err)
+			return nil, fmt.Errorf("read ConfigMap %s/%s from the cache: %w", content.Namespace, name, err)
 		}
 	}
 	return versions, nil
 }
 
-// tellsOf says whether the status is what would be written of a publication.
-func (s *examScope) tellsOf(published catalog.Publication) bool {
+// shows reports whether the status is the one that record would write for a publication.
+func (s *examScope) shows(published catalog.Publication) bool {
 	status := &s.content.Status
 	repaired := ""
 	if published.Repaired != nil {
-		repaired = shorten(tellRepair(published.Repaired, published.Repaired.String()), maxConditionMessage)
+		repaired = shorten(describeRepair(published.Repaired, published.Repaired.String()), maxConditionMessage)
 	}
 	told := ""
 	if condition := meta.FindStatusCondition(s.before, v1alpha1.ConditionRepaired); condition != nil {

@@ -119,7 +119,7 @@ func (in *installation) reasonsToRead(t *testing.T, content *v1alpha1.ExamConten
 			})
 		}, 1},
 		{"nothing, but it is time to look at everything", func() {
-			r.lookWhole = func() bool { r.lookWhole = func() bool { return false }; return true }
+			r.fullCheck = func() bool { r.fullCheck = func() bool { return false }; return true }
 		}, 0},
 		{"an answer in the database", func() { in.tamper(wrongAnswer) }, 1},
 		{"the exam's owner in the database", func() { in.tamper(`UPDATE exams SET claim_cluster = NULL, claim_namespace = NULL, claim_name = NULL`) }, 0},

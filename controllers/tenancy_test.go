@@ -15,8 +15,8 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole: it holds the operator's rules as Roles of two namespaces, sees
-// to what is in them and to nothing beside them.
+// TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole gives the operator's rules as Roles in two namespaces. The operator
+// reconciles the resources in them and no others.
 func TestAnOperatorOfListedNamespacesNeedsNoClusterWideRole(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 2)
@@ -80,9 +80,9 @@ func aggregated(t *testing.T, kube client.Client, name string, ours map[string][
 	return rules
 }
 
-// TestPeoplesRolesAreThoseOfTheCluster: who may view, edit or administer a namespace has these rights in it, and nobody
-// has any elsewhere.
-func TestPeoplesRolesAreThoseOfTheCluster(t *testing.T) {
+// TestRolesAggregateToViewEditAndAdmin: a user with view, edit or admin in a namespace has the aggregated rights there, and
+// none in other namespaces.
+func TestRolesAggregateToViewEditAndAdmin(t *testing.T) {
 	t.Parallel()
 	kube, space, elsewhere := clustertest.Client(t), clustertest.Namespace(t), clustertest.Namespace(t)
 	rules, sets := map[string][]rbacv1.PolicyRule{}, map[string]labels.Set{}

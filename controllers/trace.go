@@ -10,15 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// spans begins the traces of reconciles. What is done for one, as its statements to Postgres, is below its span. Spans name
-// the resource and never hold anything of what is in it, errors' texts included: those may quote it.
+// spans begins the traces of reconciles. A reconcile's PostgreSQL statements are children of its span. Spans name the resource
+// and contain nothing of its spec, and no error texts, because these can quote it.
 type spans struct {
 	tracer trace.Tracer
 	draw   func() bool
 }
 
-// around is a reconciler with a span around each reconcile that is recorded; of others there is none, at the cost of a
-// random number.
+// around returns a reconciler with a span around each sampled reconcile. A reconcile that is not sampled only costs a random
+// number.
 func (s spans) around(kind string, inner reconcile.Reconciler) reconcile.Reconciler {
 	if s.tracer == nil {
 		return inner

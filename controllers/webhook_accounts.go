@@ -14,10 +14,11 @@ import (
 	"examprep.dev/api/v1alpha1"
 )
 
-// permit refuses an endpoint that would be told of attempts which its namespace has no right to hear of; what was
-// registered for it is removed. Without the restriction everything is permitted.
+// permit refuses an endpoint for attempts of an account that its namespace has no right to, and removes the registered
+// endpoint. Without the restriction everything is permitted.
 //
-// An endpoint without an account that is told of exams alone is permitted everywhere: what is served is no secret.
+// An endpoint without an account and with only exam events is permitted in every namespace, because published exams are not
+// secret.
 func (r *WebhookEndpointReconciler) permit(ctx context.Context, s *endpointScope) (next, error) {
 	spec := &s.endpoint.Spec
 	if !r.restrictAccounts || spec.Account == "" && !slices.ContainsFunc(spec.Events, ofAttempts) {
@@ -44,8 +45,8 @@ func ofAttempts(kind v1alpha1.EventKind) bool {
 	return strings.HasPrefix(string(kind), "mock_attempt.")
 }
 
-// listedBy reads what an annotation of a namespace lists, one a line, past the cache: namespaces are not watched, which
-// would take a cluster-wide role.
+// listedBy returns the lines of a namespace's annotation. It reads from the API server, because to watch namespaces needs a
+// cluster-wide role.
 func (f *frame) listedBy(ctx context.Context, name, annotation string) ([]string, error) {
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -61,13 +62,13 @@ func (f *frame) listedBy(ctx context.Context, name, annotation string) ([]string
 	return listed, nil
 }
 
-// refusal says what may be put into spec.account, and who can change that.
+// refusal returns an error with the permitted values of spec.account and with the way to extend them.
 func refusal(endpoint *v1alpha1.WebhookEndpoint, allowed []string) error {
-	whose := "everyone's attempts"
+	whose := "the attempts of all accounts"
 	if endpoint.Spec.Account != "" {
 		whose = fmt.Sprintf("the attempts of account %q", endpoint.Spec.Account)
 	}
-	return fmt.Errorf("spec.account: namespace %s may not be told of %s: name an account that its annotation %s lists (%s), or ask whoever runs the platform to add one",
+	return fmt.Errorf("spec.account: namespace %s must not receive %s; name an account that its annotation %s lists (%s), or ask a cluster administrator to add one",
 		endpoint.Namespace, whose, v1alpha1.WebhookAccountsAnnotation, whatItLists(allowed))
 }
 
@@ -78,7 +79,7 @@ func whatItLists(listed []string) string {
 	return "it lists " + strings.Join(listed, ", ")
 }
 
-// unregister removes from the status what is registered no more.
+// unregister clears the status fields about the registered endpoint.
 func (s *endpointScope) unregister() {
 	status := &s.endpoint.Status
 	status.ID, status.URL, status.SigningSecret, s.standing = "", "", "", ""

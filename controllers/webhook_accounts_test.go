@@ -46,8 +46,8 @@ func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 		"exams-of-no-account":  {"", []v1alpha1.EventKind{exams}, ""},
 		"anothers":             {"initech", []v1alpha1.EventKind{attempts}, `the attempts of account "initech"`},
 		"anothers-exams":       {"initech", []v1alpha1.EventKind{exams}, `the attempts of account "initech"`},
-		"everyones":            {"", []v1alpha1.EventKind{attempts}, "everyone's attempts"},
-		"everyones-and-exams":  {"", []v1alpha1.EventKind{exams, attempts}, "everyone's attempts"},
+		"everyones":            {"", []v1alpha1.EventKind{attempts}, "the attempts of all accounts"},
+		"everyones-and-exams":  {"", []v1alpha1.EventKind{exams, attempts}, "the attempts of all accounts"},
 		"the-sign-for-any":     {"*", []v1alpha1.EventKind{attempts}, `the attempts of account "*"`},
 		"half-of-a-name":       {"globex", []v1alpha1.EventKind{attempts}, `the attempts of account "globex"`},
 		"by-another-case":      {"ACME", []v1alpha1.EventKind{attempts}, `the attempts of account "ACME"`},
@@ -61,7 +61,7 @@ func TestEndpointsHearOfTheAccountsOfTheirNamespaceOnly(t *testing.T) {
 			continue
 		}
 		message := in.until(endpoint, v1alpha1.ConditionAccepted, "False", v1alpha1.ReasonAccountNotAllowed)
-		want := "spec.account: namespace " + in.space() + " may not be told of " + c.refusal
+		want := "spec.account: namespace " + in.space() + " must not receive " + c.refusal
 		if !strings.HasPrefix(message, want) || !strings.Contains(message, "it lists acme, globex, inc.") {
 			t.Errorf("%s: message %q, want %q", name, message, want)
 		}
@@ -88,7 +88,7 @@ func TestAnEndpointWhoseAccountIsAllowedNoMoreHearsNothing(t *testing.T) {
 	in.allow("")
 	in.reconcileNow(endpoint, "or a minute later")
 	message := in.until(endpoint, v1alpha1.ConditionReady, "False", v1alpha1.ReasonAccountNotAllowed)
-	if in.registered(endpoint) != nil || strings.Contains(message, "deliveries go on") || !strings.Contains(message, "it lists none") {
+	if in.registered(endpoint) != nil || strings.Contains(message, "deliveries continue") || !strings.Contains(message, "it lists none") {
 		t.Errorf("registered, or said to be: %q", message)
 	}
 	in.allow("acme")

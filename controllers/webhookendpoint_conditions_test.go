@@ -29,7 +29,7 @@ func (in *installation) shows(endpoint *v1alpha1.WebhookEndpoint, want map[strin
 	})
 }
 
-// health writes what a worker notes of an endpoint's deliveries.
+// health sets the columns in which workers store an endpoint's delivery health.
 func (in *installation) health(endpoint *v1alpha1.WebhookEndpoint, columns string) {
 	in.t.Helper()
 	testkit.Exec(in.t, in.pool, "UPDATE webhook_endpoints SET "+columns+" WHERE id = $1", endpoint.Status.ID)
@@ -40,8 +40,8 @@ func registeredAnd(delivering string) map[string]string {
 	return map[string]string{"Ready": "True Ready", "ResolvedRefs": "True Resolved", "Accepted": "True Accepted", "Delivering": delivering}
 }
 
-// Each reason of each condition is caused; what else is said beside it is checked as well.
-func TestEndpointSaysWhatIsTheMatter(t *testing.T) {
+// TestEndpointConditionsNameTheCause causes each reason of each condition, and checks the other conditions as well.
+func TestEndpointConditionsNameTheCause(t *testing.T) {
 	t.Parallel()
 	in := operating(t)
 	ofSecret := func(key string) func(*v1alpha1.WebhookEndpoint) {
@@ -142,7 +142,7 @@ func TestDisabledEndpointIsEnabledBySuspendingAndResuming(t *testing.T) {
 	in.health(endpoint, "status = 'disabled', disabled_reason = 'for a test', failing_since = now() - interval '5 days'")
 	in.reconcileNow(endpoint, "after it was disabled")
 	message := in.until(endpoint, v1alpha1.ConditionStalled, "True", v1alpha1.ReasonDisabled)
-	check.Equal(t, message, "disabled: for a test; mend the receiver, then set spec.suspend and remove it again, or change spec.url", "message")
+	check.Equal(t, message, "disabled: for a test; fix the receiver, then set spec.suspend to true and back to false, or change spec.url", "message")
 	id := endpoint.Status.ID
 	edit(in, endpoint, func(e *v1alpha1.WebhookEndpoint) { e.Spec.Suspend = true })
 	in.until(endpoint, v1alpha1.ConditionDelivering, "False", v1alpha1.ReasonSuspended)

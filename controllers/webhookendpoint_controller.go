@@ -16,8 +16,8 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// healthInterval is the default of Deps.HealthInterval: often enough to look at, seldom enough that a thousand endpoints
-// cost the API server nothing.
+// healthInterval is the default of Deps.HealthInterval. At this interval the cost of a thousand endpoints for the API server
+// is negligible.
 const healthInterval = time.Minute
 
 // Endpoints stores the endpoints that resources declare; *webhooks.Managed implements it.
@@ -35,7 +35,7 @@ type Accounts interface {
 	Ensure(ctx context.Context, name string) (uuid.UUID, error)
 }
 
-// The conditions of a WebhookEndpoint beside Ready, Reconciling and Stalled, in the order in which they are decided.
+// webhookEndpointConditions are the conditions besides Ready, Reconciling and Stalled, in the order in which they are decided.
 func webhookEndpointConditions() []string {
 	return []string{v1alpha1.ConditionResolvedRefs, v1alpha1.ConditionAccepted, v1alpha1.ConditionDelivering}
 }
@@ -45,7 +45,7 @@ type WebhookEndpointReconciler struct {
 	frame
 	endpoints Endpoints
 	accounts  Accounts
-	// restrictAccounts makes each namespace hear only of the accounts that its annotation lists.
+	// restrictAccounts limits the endpoints of each namespace to the accounts that its annotation lists.
 	restrictAccounts bool
 	healthInterval   time.Duration
 }
@@ -87,13 +87,13 @@ func (r *WebhookEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Requ
 	s.interval = r.healthInterval
 	s.alarms = []string{v1alpha1.ReasonFailingLong}
 	if endpoint.Status.URL != "" {
-		s.standing = "; deliveries go on to " + endpoint.Status.URL
+		s.standing = "; deliveries continue to " + endpoint.Status.URL
 	}
 	before := endpoint.Status.DeepCopy()
 	failure := runSteps(ctx, s, []step[*endpointScope]{
 		{"delete the endpoint", r.delete},
 		{"add the finalizer", r.finalize},
-		{"ask whether the namespace may hear of the account", r.permit},
+		{"check the namespace's right to the account", r.permit},
 		{"resolve account and secret", r.resolve},
 		{"register", r.register},
 		{"observe the deliveries", r.observe},

@@ -101,8 +101,8 @@ func TestGeneratedSecretIsRotatedOnRequestAndBothSign(t *testing.T) {
 	}
 }
 
-// TestARequestForRotationIsAnsweredOnce: the Secret is written, the database is away, the operator starts anew.
-func TestARequestForRotationIsAnsweredOnce(t *testing.T) {
+// TestRotationRequestIsHandledOnce restarts the operator while the Secret is written and the database is unavailable.
+func TestRotationRequestIsHandledOnce(t *testing.T) {
 	t.Parallel()
 	in, endpoint := registering(t)
 	first := in.signingSecretOf(endpoint)
@@ -197,7 +197,7 @@ func TestAChangedURLIsWhereDeliveriesGo(t *testing.T) {
 	}
 }
 
-// The Secret could never be created, and was tried for ever as an outage.
+// The Secret could never be created, and the operator retried it indefinitely as an outage.
 func TestAnEndpointWithATooLongNameForItsSecretStalls(t *testing.T) {
 	t.Parallel()
 	in := install(t, postgres.Sandbox, 1)

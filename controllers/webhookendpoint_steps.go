@@ -15,11 +15,11 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// backlogGrace is how old a pending delivery must be to count as backlog: those of a busy healthy endpoint come and go
-// within seconds, and a status that followed them would be written at every look.
+// backlogGrace is the age from which a pending delivery counts as backlog. Deliveries of a busy healthy endpoint end within
+// seconds, and a status that counted them would be written at every check.
 const backlogGrace = time.Minute
 
-// delete removes the registered endpoint, and what is pending for it, of a deleted resource. The generated Secret goes by
+// delete removes the registered endpoint of a deleted resource, and its pending deliveries. The generated Secret goes by
 // its owner reference.
 func (r *WebhookEndpointReconciler) delete(ctx context.Context, s *endpointScope) (next, error) {
 	if s.endpoint.DeletionTimestamp.IsZero() {
@@ -62,16 +62,16 @@ func (r *WebhookEndpointReconciler) resolve(ctx context.Context, s *endpointScop
 	return goOn, nil
 }
 
-// resolved words the condition; somebody who asks for what cannot be done here is told how to do it.
+// resolved returns the condition's message. A request to rotate a referenced Secret gets advice.
 func (s *endpointScope) resolved(name string) string {
-	text := "the signing secret is that of Secret " + name
+	text := "uses the signing secret in Secret " + name
 	if s.endpoint.Spec.SigningSecretRef != nil && s.endpoint.Annotations[v1alpha1.RotateRequestAnnotation] != "" {
-		text += "; " + v1alpha1.RotateRequestAnnotation + " is for generated Secrets: to rotate this one, change what is in it"
+		text += "; " + v1alpha1.RotateRequestAnnotation + " works only for generated Secrets; to rotate this one, change its content"
 	}
 	return text
 }
 
-// register makes the registered endpoint what is declared, or finds that it is.
+// register makes sure that the registered endpoint matches the declared one.
 func (r *WebhookEndpointReconciler) register(ctx context.Context, s *endpointScope) (next, error) {
 	spec := &s.endpoint.Spec
 	want := webhooks.ManagedEndpoint{
@@ -107,7 +107,7 @@ func whose(account string) string {
 	return "the events of account " + account
 }
 
-// observe mirrors the delivery health. Its messages hold nothing that changes from look to look.
+// observe copies the delivery health to the status. Its messages contain nothing that changes at every check.
 func (r *WebhookEndpointReconciler) observe(ctx context.Context, s *endpointScope) (next, error) {
 	health, err := r.endpoints.Health(ctx, s.managedBy)
 	if err != nil {
@@ -127,18 +127,18 @@ func (r *WebhookEndpointReconciler) observe(ctx context.Context, s *endpointScop
 	case health.Status == webhooks.StatusDisabled:
 		s.standing = ""
 		return stop, stalled(v1alpha1.ConditionDelivering, v1alpha1.ReasonDisabled, fmt.Errorf(
-			"disabled: %s; mend the receiver, then set spec.suspend and remove it again, or change spec.url", health.DisabledReason))
+			"disabled: %s; fix the receiver, then set spec.suspend to true and back to false, or change spec.url", health.DisabledReason))
 	case health.FailingSince != nil:
 		s.fails(health)
 	case health.LastSuccessAt == nil:
-		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionUnknown, v1alpha1.ReasonNoDeliveries, "nothing was delivered yet")
+		s.decide(v1alpha1.ConditionDelivering, metav1.ConditionUnknown, v1alpha1.ReasonNoDeliveries, "no delivery has succeeded yet")
 	default:
 		s.pass(v1alpha1.ConditionDelivering, v1alpha1.ReasonDelivering, "deliveries succeed")
 	}
 	return stop, nil
 }
 
-// fails decides what is said of an endpoint on its way to being disabled: its owner is warned while there is time.
+// fails decides the condition of a failing endpoint. It warns the owner before the endpoint is disabled.
 func (s *endpointScope) fails(health webhooks.Health) {
 	reason, message := v1alpha1.ReasonFailing, failing(health.LastStatus)
 	if disables := health.DisablesAt; disables != nil && disables.Sub(s.now()) < webhooks.DisableAfter/2 {
@@ -156,7 +156,7 @@ func failing(lastStatus int) string {
 	return fmt.Sprintf("deliveries fail: the receiver answered the last one with HTTP status %d", lastStatus)
 }
 
-// timestamp turns a database's time into a status's: whole seconds, or every look would find it changed.
+// timestamp truncates a database's time to seconds, the precision of a status. Otherwise every check would find a change.
 func timestamp(at *time.Time) *metav1.Time {
 	if at == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// happen records n events that endpoints for exams are told of.
+// happen records n events for endpoints with exam events.
 func (in *installation) happen(n int) {
 	in.t.Helper()
 	err := pgx.BeginFunc(in.t.Context(), in.pool, func(tx pgx.Tx) error {
@@ -33,9 +33,9 @@ func (in *installation) happen(n int) {
 	check.NoError(in.t, err)
 }
 
-// TestDeliveriesDoNotWriteTheStatus: however many deliveries there are, and however often they begin to fail and to
-// succeed, the API server is written to at most once a look, and the operator looks every healthInterval. While an
-// endpoint's health stays as it is, a look writes nothing.
+// TestDeliveriesDoNotWriteTheStatus: the operator writes to the API server at most once a reconcile, however many deliveries
+// there are and however often they begin to fail and to succeed. It reconciles every healthInterval, and writes nothing while
+// an endpoint's health is unchanged.
 func TestDeliveriesDoNotWriteTheStatus(t *testing.T) {
 	t.Parallel()
 	in := operating(t)

@@ -19,8 +19,8 @@ import (
 	"examprep.dev/server/testkit/testenv"
 )
 
-// Start brings up an API server of the test's own, without CRDs, for what would disturb others: other CRDs, an audit log.
-// flags are the API server's beside those that every one has. It stops at the end of the test.
+// Start runs an API server without CRDs for one test, until the test ends. It is for tests that would disturb others, with
+// other CRDs or an audit log. flags are added to the API server's usual flags.
 func Start(t testing.TB, flags map[string]string) *rest.Config {
 	t.Helper()
 	own := environment(testenv.Get(t, testenv.Assets))
@@ -107,16 +107,16 @@ func Grant(t testing.TB, c client.Client, namespace, user string, rules []rbacv1
 	check.NoErrorf(t, c.Create(t.Context(), binding), "bind Role")
 }
 
-// As returns a way to the same API server as another user, who has no rights but those that Grant gives and those of
-// everybody.
+// As returns a config for the same API server and another user. The user has only the rights that Grant gives, besides those
+// of all authenticated users.
 func As(config *rest.Config, user string) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
 	return config
 }
 
-// CanI asks the API server as `kubectl auth can-i` does: may whoever config is verb the resource (kind/subresource, with
-// its group: examcontents.examprep.dev/status) in the namespace?
+// CanI reports whether the user of config may do verb on the resource in the namespace, as `kubectl auth can-i` does. The
+// resource has its group and subresource: examcontents.examprep.dev/status.
 func CanI(t testing.TB, config *rest.Config, namespace, verb, resource string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(resource, "/")

@@ -65,7 +65,7 @@ func TestReservedNames(t *testing.T) {
 	}
 }
 
-func TestAFailedBuildsWordsAreToldWithoutItsProgress(t *testing.T) {
+func TestComplaintsOfAFailedBuildExcludeProgress(t *testing.T) {
 	var l lineCounter
 	for _, text := range []string{"examprep.dev/server\nk8s.io/api\n", "# examprep.dev/broken\nbroken.go:1:2: undefined: x\n"} {
 		_, err := l.Write([]byte(text))

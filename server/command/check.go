@@ -25,8 +25,8 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Check a running installation as a client sees it: read an exam, open a paper, submit it",
-		Long: "Opens a real attempt by the key's account and submits it without answers, so it stands in the key's history and " +
-			"is told of by webhooks like any other: keep a key for it. Without a key only what can be seen without one is checked.",
+		Long: "Opens a real attempt of the key's account and submits it without answers. The attempt appears in the history and in " +
+			"webhooks like any other, so keep a separate key for it. Without a key, only the check of invalid keys runs.",
 		Args: cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.Require("url", flags.url); err != nil {
@@ -41,14 +41,14 @@ func newCheck() *cobra.Command {
 		},
 	}
 	set := cmd.Flags()
-	set.StringVar(&flags.url, "url", "", "the API's base URL, ending in its version: https://…/v1")
-	set.StringVar(&flags.key, "api-key", "", "an API key; without it opening and submitting are skipped")
-	set.StringVar(&flags.exam, "exam", "", "the exam whose first paper is opened; empty: the first exam that has one")
-	set.DurationVar(&flags.timeout, "timeout", time.Minute, "how long all of it may take")
+	set.StringVar(&flags.url, "url", "", "base URL of the API, with its version: https://…/v1")
+	set.StringVar(&flags.key, "api-key", "", "API key; without one, no paper is opened or submitted")
+	set.StringVar(&flags.exam, "exam", "", "exam whose first paper is opened; empty: the first exam with a paper")
+	set.DurationVar(&flags.timeout, "timeout", time.Minute, "time limit of the whole check")
 	return cmd
 }
 
-// checkWithoutKey is content when the API asks for a key: it answers, and the gate stands.
+// checkWithoutKey returns nil if the API rejects a request without a valid key.
 func checkWithoutKey(ctx context.Context, flags *checkFlags, out io.Writer) error {
 	// The client refuses to be made without a key; this one was never issued.
 	stranger, err := examclient.New(flags.url, "none")
@@ -61,13 +61,13 @@ func checkWithoutKey(ctx context.Context, flags *checkFlags, out io.Writer) erro
 	case err == nil:
 		return errors.New("the API answered a request without a valid key")
 	case !answered || answer.Status != http.StatusUnauthorized:
-		return fmt.Errorf("a request without a valid key should be answered 401: %w", err)
+		return fmt.Errorf("a request without a valid key must get a 401: %w", err)
 	}
-	_, err = fmt.Fprintln(out, "ok: a request without a valid key is answered 401\nSKIPPED: no API key was given, so no paper was opened or submitted")
+	_, err = fmt.Fprintln(out, "ok: a request without a valid key gets a 401\nSKIPPED: no API key was given, so no paper was opened or submitted")
 	return err
 }
 
-// checkWithKey goes a learner's way through a paper.
+// checkWithKey opens and submits a paper as a learner does.
 func checkWithKey(ctx context.Context, flags *checkFlags, out io.Writer) error {
 	c, err := examclient.New(flags.url, flags.key)
 	if err != nil {

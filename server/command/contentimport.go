@@ -18,7 +18,7 @@ import (
 	"examprep.dev/server/content/sheet/grid"
 )
 
-// importGOGC is the GOGC of an import: it holds all questions in memory, so garbage must stay small beside them.
+// importGOGC is the GOGC of an import. An import holds all questions in memory, so garbage must stay small.
 const importGOGC = 40
 
 // importFlags are the flags of content import.

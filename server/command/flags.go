@@ -45,12 +45,12 @@ func (f *processFlags) register(cmd *cobra.Command) {
 	environmentFlag(cmd, &f.environment)
 	flags := cmd.Flags()
 	flags.Int32Var(&f.poolMaxConns, "pool-max-conns", postgres.DefaultMaxConns,
-		"the most connections to PostgreSQL at once; a pool_max_conns in the URL wins, but psql and pg_dump refuse such a URL")
+		"maximum connections to PostgreSQL; pool_max_conns in the URL has precedence, but psql and pg_dump reject such a URL")
 	flags.StringVar(&f.healthListen, "health-listen", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&f.metricsListen, "metrics-listen", ":9090", "address of /metrics and /runbooks/")
 	flags.BoolVar(&f.pprof, "pprof", false, "serve Go's profiles under /debug/pprof/ at the address of /metrics")
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.DurationVar(&f.shutdownGrace, "shutdown-grace", 25*time.Second, "how long to finish what is in hand after SIGTERM")
+	flags.DurationVar(&f.shutdownGrace, "shutdown-grace", 25*time.Second, "time limit for requests and jobs in progress after SIGTERM")
 }
 
 // registerRedis adds the flag of processes that use Redis.

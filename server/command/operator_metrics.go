@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// controllerMetrics are the figures of controller-runtime, less those of the Go runtime and of the process: every process
-// has them in its own registry, and a series that two registries tell of is an error of each scrape.
+// controllerMetrics returns the metrics of controller-runtime without those of the Go runtime and of the process. The
+// command's own registry has these, and a scrape fails if two registries have the same series.
 func controllerMetrics() ([]*dto.MetricFamily, error) {
 	families, err := metrics.Registry.Gather()
 	return slices.DeleteFunc(families, func(family *dto.MetricFamily) bool {

@@ -189,7 +189,8 @@ func (c *client) blundersInHTTP() {
 	}
 }
 
-// meetsTrouble asks while the server fails, and while its stores are away. It ends when the api uses Redis again.
+// meetsTrouble sends requests while the server fails and while its stores are unavailable. It ends when the API uses Redis
+// again.
 func (c *client) meetsTrouble(api *testkit.Pod) {
 	c.t.Helper()
 	id := c.open()

@@ -26,8 +26,8 @@ type Program struct {
 	// RequestTimeout bounds each step of a request to the API: reading it (15 s), handling it (10 s), writing the response (30 s),
 	// and the wait for the next one (75 s).
 	RequestTimeout time.Duration
-	// StoreTimeout bounds a batch of attempts (10 s), a read of the catalogue (5 s), a call of the rate limiter (250 ms), a write of
-	// usage (10 s, at the end of a process 2 s) and a statement of the deliveries (5 s).
+	// StoreTimeout limits each call to a store: a batch of attempts (10 s), a read of the catalogue (5 s), a call of the rate
+	// limiter (250 ms) and a statement of the deliveries (5 s). It also limits a write of usage: 10 s, or 2 s at shutdown.
 	StoreTimeout time.Duration
 	// ReceiverTimeout bounds the wait for a webhook's receiver (10 s), and how much longer a delivery is leased (10 s).
 	ReceiverTimeout time.Duration
@@ -67,8 +67,8 @@ func newRoot(program Program) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "examprep",
 		Short: "A cluster-native exam platform: real past papers, timed mock exams, signed webhooks",
-		Long: "Exams are declared as YAML in git, published to Postgres by the operator, served by API pods and told of by " +
-			"signed webhooks.\nEvery flag has a variable, named behind it; a flag wins over its variable.",
+		Long: "Exams are YAML in git. The operator publishes them to PostgreSQL, API pods serve them, and workers send signed " +
+			"webhooks.\nEvery flag has a variable, which its help text names; a flag has precedence over its variable.",
 		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -123,14 +123,14 @@ func percentEncoded(text string) string {
 	return encoded
 }
 
-// base64Core is what of the encoded text does not depend on its neighbours, when so many bytes stand before it.
+// base64Core returns the part of the encoded text that does not depend on its neighbours, given the number of bytes before it.
 func base64Core(text string, before int, encoding *base64.Encoding) string {
 	padded := encoding.EncodeToString([]byte(strings.Repeat("\x00", before) + text))
 	from := []int{0, 2, 3}[before]
 	return padded[from : (before+len(text))/3*4]
 }
 
-// search returns how a haystack betrays a reference, "" when it does not. Case is no disguise.
+// search returns how a haystack betrays a reference, "" when it does not. It ignores case.
 func search(haystack []byte, reference string) string {
 	lower := bytes.ToLower(haystack)
 	for _, n := range needlesOf(reference) {

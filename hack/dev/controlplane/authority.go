@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// validity of everything that is issued; renewBefore is how long before its end a start makes it anew.
+	// validity is the lifetime of every certificate. A start replaces an authority that expires within renewBefore.
 	validity    = 365 * 24 * time.Hour
 	renewBefore = 30 * 24 * time.Hour
 )
@@ -30,8 +30,8 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// openAuthority reads the authority of a directory, and makes one where there is none or where it ends soon;
-// then all that was signed before is void.
+// openAuthority reads the authority of a directory. It makes a new one if there is none or if it expires soon; then all
+// certificates of the old one are invalid.
 func openAuthority(dir string, now time.Time) (*authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the control plane's directory: %w", err)
@@ -164,7 +164,7 @@ func writePair(dir, name string, der []byte, key *ecdsa.PrivateKey) error {
 	)
 }
 
-// serviceAccountKey makes the pair that service accounts' tokens are signed with, unless it is there.
+// serviceAccountKey makes the pair that service accounts' tokens are signed with, unless it exists.
 func serviceAccountKey(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "sa.pub")); err == nil {
 		return nil

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// startTime bounds the start of one of the two. It is long: a start that fails because the machine is busy helps nobody.
+	// startTime limits the start of each server. It is long, because a start must not fail on a busy machine.
 	startTime = 6 * time.Minute
-	// askTime bounds one question whether it is ready.
+	// askTime limits one readiness request.
 	askTime = 30 * time.Second
 )
 
@@ -110,7 +110,7 @@ func (p *Plane) apiServerArgs() []string {
 	host, port, _ := net.SplitHostPort(p.cfg.APIServer) // made by us
 	return []string{
 		"--bind-address=" + host, "--secure-port=" + port,
-		"--advertise-address=" + host, "--endpoint-reconciler-type=none", // nobody looks the API server up in itself
+		"--advertise-address=" + host, "--endpoint-reconciler-type=none", // no client looks up the API server's endpoints
 		"--tls-cert-file=" + p.certificate("server.crt"), "--tls-private-key-file=" + p.certificate("server.key"),
 		"--client-ca-file=" + p.certificate("ca.crt"), "--authorization-mode=RBAC",
 		"--etcd-servers=https://" + p.cfg.Etcd, "--etcd-cafile=" + p.certificate("ca.crt"),
@@ -164,8 +164,7 @@ func get(ctx context.Context, client *http.Client, url string) error {
 // Admin returns a kubeconfig of an administrator, who may do everything.
 func (p *Plane) Admin() ([]byte, error) { return p.user("admin", []string{"system:masters"}) }
 
-// ServiceAccount returns a kubeconfig of whom a pod with that service account would be: it may do what role bindings
-// give it and no more.
+// ServiceAccount returns a kubeconfig of a service account, which has only the rights that role bindings give it.
 func (p *Plane) ServiceAccount(namespace, name string) ([]byte, error) {
 	return p.user("system:serviceaccount:"+namespace+":"+name, []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace})
 }

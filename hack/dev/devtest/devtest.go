@@ -20,7 +20,7 @@ func Supervisor(t testing.TB, dir string) *process.Supervisor {
 	return s
 }
 
-// FreeAddress is a loopback address that nobody listens on.
+// FreeAddress returns a loopback address on which no process listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	ports, err := state.Dir(t.TempDir()).OpenPorts()

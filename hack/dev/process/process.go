@@ -191,7 +191,7 @@ func (c *child) awaitReady(ctx context.Context) error {
 		case exited := <-c.died:
 			return exited
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (last response: %w, log: %s)", c.spec.Name, context.Cause(ctx), last, c.log)
+			return fmt.Errorf("%s is not ready: %w (last response %w, log %s)", c.spec.Name, context.Cause(ctx), last, c.log)
 		case <-ticker.C:
 			if last = c.spec.Ready(ctx); last == nil {
 				return nil

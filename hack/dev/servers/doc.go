@@ -3,9 +3,9 @@
 // missing. [Install] installs them where the machine has apt-get and the user can use it (root, or sudo without a
 // password).
 //
-// PostgreSQL refuses to run as root. Then it runs as the user postgres, or nobody. Its data move to /var/tmp if that user
-// cannot reach the place meant for them; [RemovePostgres] finds them there. A PostgreSQL that was killed is restarted
-// once its old backends have released the shared memory.
+// PostgreSQL refuses to run as root. For root, it runs as the user postgres, else as the user nobody. Its data move to
+// /var/tmp if that user cannot reach the place meant for them; [RemovePostgres] finds them there. A PostgreSQL that was
+// killed is restarted once its old backends have released the shared memory.
 //
 // It fails with *MissingError when a program is missing, and with the errors of hack/dev/process. It must not import
 // anything of the product.

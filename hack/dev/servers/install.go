@@ -169,7 +169,7 @@ func (m machine) installPackages(ctx context.Context, out io.Writer, packages []
 
 func runInstallScript(ctx context.Context, command []string) (string, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	var said strings.Builder // pages that nobody reads unless it fails
+	var said strings.Builder // shown only if the script fails
 	cmd.Stdin = strings.NewReader(installScript)
 	cmd.Stdout, cmd.Stderr = &said, &said
 	// Interrupted, the script puts back what it changed; killed, it could not.

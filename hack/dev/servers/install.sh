@@ -1,5 +1,5 @@
-# Installs the packages that are named, as root, without letting any of them start a service or create a database
-# cluster: what runs on the machine stays as it is. Read by sh from standard input.
+# Installs the named packages as root. No package starts a service or creates a database cluster, so the machine's own
+# services stay as they are. sh reads this script from standard input.
 set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 
@@ -24,7 +24,7 @@ fi
 apt-get update -q
 apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold -o DPkg::Lock::Timeout=120 "$@" </dev/null
 
-# Nor at the next boot, where this very run brought the service.
+# A service that this run installed must not start at the next boot either.
 if [ -d /run/systemd/system ]; then
     for unit in "$@"; do
         case "$unit" in redis-server | nginx) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac

@@ -23,10 +23,10 @@ import (
 const (
 	// superuser is the database role that initdb makes.
 	superuser = "examprep"
-	// initTime bounds initdb, startTime the start with recovery after a crash. They are long: a start that fails because the
-	// machine is busy helps nobody.
+	// initTime limits initdb, and startTime limits the start with recovery after a crash. They are long, because a start must
+	// not fail on a busy machine.
 	initTime, startTime = 6 * time.Minute, 6 * time.Minute
-	// askTime bounds one question whether a server answers.
+	// askTime limits one readiness request.
 	askTime = 30 * time.Second
 )
 
@@ -101,7 +101,7 @@ func postgresArgs(cfg PostgresConfig) []string {
 	return args
 }
 
-// initialise makes the cluster unless it is there.
+// initialise makes the database cluster unless it exists.
 func initialise(ctx context.Context, cfg PostgresConfig, owner *syscall.Credential) error {
 	if _, err := os.Stat(filepath.Join(cfg.Data, "PG_VERSION")); err == nil {
 		return nil
@@ -141,7 +141,7 @@ func initialise(ctx context.Context, cfg PostgresConfig, owner *syscall.Credenti
 	return nil
 }
 
-// unprivileged is whom PostgreSQL runs as when we are root; nil when we are not.
+// unprivileged returns the user that runs PostgreSQL if the current user is root, and nil if not.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -28,7 +28,7 @@ func StartRedis(ctx context.Context, s *process.Supervisor, cfg RedisConfig) (st
 	if err := os.MkdirAll(cfg.Data, 0o700); err != nil {
 		return "", fmt.Errorf("make Redis' directory: %w", err)
 	}
-	// The password stands in a file, because a command line is everybody's to read.
+	// The password is in a file, because every user can read a command line.
 	file := filepath.Join(cfg.Data, "redis.conf")
 	if err := os.WriteFile(file, []byte(redisSettings(cfg)), 0o600); err != nil {
 		return "", fmt.Errorf("write Redis' settings: %w", err)
@@ -57,8 +57,8 @@ func redisSettings(cfg RedisConfig) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// ping asks until Redis has read its data: while it loads it answers LOADING. Three lines of its protocol spare the
-// development environment a client library.
+// ping returns nil if Redis has read its data; until then Redis replies LOADING. The protocol needs three lines here, so
+// no client library is used.
 func ping(ctx context.Context, cfg RedisConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Dir is the directory that remembers.
+// Dir is a directory for state.
 type Dir string
 
 // Path names a file in the directory.
@@ -49,7 +49,7 @@ func (d Dir) WriteFile(name string, content []byte, mode os.FileMode) error {
 	return nil
 }
 
-// Secret returns what stands in secrets/NAME. When nothing does, generate makes it and it is kept.
+// Secret returns the content of secrets/NAME. If there is none, it stores and returns the result of generate.
 func (d Dir) Secret(name string, generate func() string) (string, error) {
 	text, err := os.ReadFile(d.Path("secrets", name))
 	if err == nil && len(text) > 0 {

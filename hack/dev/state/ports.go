@@ -65,7 +65,7 @@ func (p *Ports) save() error {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// free reports whether nobody listens on the port of the loopback address, nor on all addresses.
+// free reports whether no process listens on the port, on the loopback address or on all addresses.
 func free(ctx context.Context, port int) bool {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address(port))
 	if err != nil {

@@ -239,8 +239,8 @@ func outcomes(log string) (ran, skipped int, failed []string) {
 // sum describes all rounds.
 func (s *stress) sum(took time.Duration) string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d rounds of %d packages: %d programs, %d of them stopped for %.0f s; %d tests, %d skipped; %d failures; %.0f s\n",
-		s.rounds, len(s.packages), s.runs, s.stops, stopTime.Seconds(), s.tests, s.skipped, len(s.failures), took.Seconds())
+	fmt.Fprintf(&text, "%d rounds of %d packages in %.0f s: %d programs (%d stopped for %.0f s), %d tests (%d skipped), %d failures\n",
+		s.rounds, len(s.packages), took.Seconds(), s.runs, s.stops, stopTime.Seconds(), s.tests, s.skipped, len(s.failures))
 	for _, failure := range s.failures {
 		fmt.Fprintf(&text, "FAILED %s\n", failure)
 	}

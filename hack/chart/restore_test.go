@@ -9,10 +9,10 @@ import (
 
 // No pod may work on the old database while the new one is filled, nor afterwards, whatever scales it.
 func TestARestoreKeepsAutoscalersAwayUntilPodsReadTheNewDatabase(t *testing.T) {
-	page := read(t, filepath.Join("..", "..", "docs", "operations.md"))
+	page := read(t, filepath.Join("..", "..", "docs", "backup.md"))
 	block := regexp.MustCompile("(?s)<!-- e2e: restore -->\n```sh\n(.*?)```").FindStringSubmatch(page)
 	if block == nil {
-		t.Fatal("docs/operations.md has no restore")
+		t.Fatal("docs/backup.md has no restore")
 	}
 	if _, err := command(t, nil, "bash", "-n", "-c", block[1]); err != nil {
 		t.Error(err)

@@ -16,7 +16,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// backupCanBeRestored does what docs/operations.md says for a back-up and for a restore, word for word, with clients at
+// backupCanBeRestored does what docs/backup.md says for a back-up and for a restore, word for word, with clients at
 // work during the back-up. Then Redis is empty and the database another one, and the installation runs on: every attempt
 // from before the back-up is in history, keys work, new attempts are kept and told of.
 func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
@@ -44,14 +44,14 @@ func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	r.losesNothing(t, papers, func(*testing.T) {})
 }
 
-// follow runs a procedure of docs/operations.md: the block after the comment with its name. The programs of
+// follow runs a procedure of docs/backup.md: the block after the comment with its name. The programs of
 // PostgreSQL and Redis run in their pods.
 func (r *release) follow(t *testing.T, dir, procedure string) {
 	t.Helper()
-	page := testkit.ReadFile(t, filepath.Join(root, "docs", "operations.md"))
+	page := testkit.ReadFile(t, filepath.Join(root, "docs", "backup.md"))
 	block := regexp.MustCompile("(?s)<!-- e2e: " + procedure + " -->\n+```(?:sh|bash)\n(.*?)```").FindSubmatch(page)
 	if block == nil {
-		t.Fatalf("docs/operations.md has no procedure %q", procedure)
+		t.Fatalf("docs/backup.md has no procedure %q", procedure)
 	}
 	const inPods = `
 in_postgres() { kubectl exec -i -n "$STORES" deployment/postgres -- "$@"; }
@@ -65,6 +65,7 @@ redis-cli() { kubectl exec -i -n "$STORES" deployment/redis -- redis-cli "$@"; }
 	shell.Env = append(os.Environ(),
 		"PATH="+filepath.Dir(r.kubectlPath)+":"+os.Getenv("PATH"), "STORES="+storesNamespace,
 		"NAMESPACE="+r.namespace, "RELEASE="+r.name, "REDIS_URL="+r.stores.redisURL(0),
+		"ADMIN_URL="+r.stores.databaseURL("examprep"), // its role is a superuser
 		"DATABASE_URL="+r.stores.databaseURL("examprep"), "RESTORED_URL="+r.stores.databaseURL("examprep_restored"),
 		"SECRET=settings", "KEY=database-url")
 	out, err := shell.CombinedOutput()

@@ -1,10 +1,13 @@
 package chart_test
 
 import (
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -105,6 +108,86 @@ func TestNobodyIsToldToInstallWithoutSecrets(t *testing.T) {
 		if strings.Contains(text, "--create-namespace") {
 			t.Errorf("%s installs into a namespace that holds no Secret", path)
 		}
+	}
+}
+
+// onPage returns the blocks of docs/install.md that follow a comment "test: values.yaml", as files of values.
+func onPage(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	page := read(t, "../../docs/install.md")
+	for _, block := range regexp.MustCompile("(?s)<!-- test: (values.yaml [^>]+) -->\n```yaml\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		file := filepath.Join(t.TempDir(), strings.ReplaceAll(block[1], " ", "-"))
+		noError(t, os.WriteFile(file, []byte(block[2]), 0o600))
+		files = append(files, file)
+	}
+	if len(files) != 3 {
+		t.Fatalf("%d blocks of values, want 3", len(files))
+	}
+	return files
+}
+
+func TestValuesOfTheInstallPageLeadTLSAndAlerts(t *testing.T) {
+	files := onPage(t)
+	for kind, values := range map[string][]string{"Ingress": {files[0], files[2]}, "HTTPRoute": {files[0], files[1], files[2]}} {
+		args := []string{"--set", "ingress.enabled=" + strconv.FormatBool(kind == "Ingress")}
+		for _, file := range values {
+			args = append(args, "-f", file)
+		}
+		objects := render(t, args...)
+		if got := variables(containerOf(t, find(t, objects, "Deployment", "r-examprep-api")))["EXAMPREP_TRUSTED_PROXIES"]; got != "10.244.0.0/16" {
+			t.Errorf("%s: the API trusts %v", kind, got)
+		}
+		entry, found := find(t, objects, kind, "r-examprep-api"), false
+		if kind == "Ingress" {
+			found = strings.Contains(fmt.Sprint(entry.at("spec", "tls")), "secretName:examprep-tls")
+		} else {
+			found = strings.Contains(fmt.Sprint(entry.at("spec", "hostnames")), "api.example.com")
+		}
+		if !found {
+			t.Errorf("%s: %v", kind, entry.at("spec"))
+		}
+		for _, kind := range []string{"PodMonitor", "PrometheusRule"} {
+			if label := find(t, objects, kind, "r-examprep").text("metadata", "labels", "release"); label != "kube-prometheus-stack" {
+				t.Errorf("%s has the label release=%q", kind, label)
+			}
+		}
+	}
+}
+
+// An API pod has six connections outside its pool; a test of server/command counts them. An upgrade has twice the pods, because
+// pods that end keep their connections.
+func TestTheInstallPageCountsConnections(t *testing.T) {
+	extra := map[string]int{"api": 6, "worker": 0, "operator": 0}
+	want, files := map[string][]int{"all": make([]int, 6)}, onPage(t)
+	for n, args := range [][]string{nil, {"-f", files[0]}} {
+		objects := render(t, args...)
+		for component, more := range extra {
+			deployment := find(t, objects, "Deployment", "r-examprep-"+component)
+			pool, err := strconv.Atoi(fmt.Sprint(variables(containerOf(t, deployment))["EXAMPREP_POOL_MAX_CONNS"]))
+			noError(t, err)
+			pods, err := strconv.Atoi(fmt.Sprint(deployment.at("spec", "replicas")))
+			noError(t, err)
+			want[component] = append(want[component], pool+more, pods*(pool+more), 2*pods*(pool+more))
+			for i := 1; i < 3; i++ {
+				want["all"][3*n+i] += want[component][3*n+i]
+			}
+		}
+	}
+	for component, numbers := range want {
+		row := regexp.MustCompile("(?m)^\\| `?" + component + "`? \\|(.*)\\|$").FindStringSubmatch(read(t, "../../docs/install.md"))
+		if row == nil {
+			t.Fatalf("the page has no connections of %s", component)
+		}
+		for i, cell := range strings.Split(row[1], "|") {
+			number, _ := strconv.Atoi(strings.TrimSpace(cell)) // an empty cell is 0, as in want
+			if number != numbers[i] {
+				t.Errorf("%s, column %d: the page has %d, want %d", component, i, number, numbers[i])
+			}
+		}
+	}
+	if most := want["all"][5]; most+2 > 97 {
+		t.Errorf("an upgrade with the page's values needs %d connections and 2 for the migration, of 97", most)
 	}
 }
 

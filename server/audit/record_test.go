@@ -180,6 +180,10 @@ func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
 	}); err != nil || count(t, pool) != 1 {
 		t.Errorf("%d records, %v", count(t, pool), err)
 	}
+	check.Succeeds(t, as(func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO accounts (id, name) VALUES (gen_random_uuid(), 'acme')")
+		return err
+	}), "an account, which is a change of keys")
 	for _, statement := range []string{
 		"ALTER TABLE audit_log DISABLE TRIGGER audit_log_append_only",
 		"DROP TABLE audit_log",

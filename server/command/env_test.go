@@ -79,6 +79,12 @@ func newEnv(t *testing.T) *env {
 // newEnvIn returns an installation that uses a logical database of Redis.
 func newEnvIn(t *testing.T, redisDatabase string) *env {
 	t.Helper()
+	return newEnvOn(t, testkit.DatabaseURL(t), redisDatabase)
+}
+
+// newEnvOn returns an installation on a migrated database, which has a parameter in its URL.
+func newEnvOn(t *testing.T, database, redisDatabase string) *env {
+	t.Helper()
 	e := &env{t: t, spans: new(testkit.Record), deliveries: new(testkit.Record)}
 	collector := httptest.NewServer(keepEverything(e.spans))
 	t.Cleanup(collector.Close)
@@ -87,7 +93,7 @@ func newEnvIn(t *testing.T, redisDatabase string) *env {
 	cache, err := url.Parse(testkit.RedisURL(t))
 	check.NoError(t, err)
 	cache.Path = redisDatabase
-	e.Installation = testkit.NewInstallation(t, os.Args[0], string(postgres.Sandbox), testkit.DatabaseURL(t), cache.String(), e.receiver)
+	e.Installation = testkit.NewInstallation(t, os.Args[0], string(postgres.Sandbox), database, cache.String(), e.receiver)
 	exportTimeout := strconv.FormatInt(testkit.Patience.Milliseconds(), 10)
 	e.Env = append(e.Env, asCommand+"=1", "DATABASE_URL="+e.Postgres.URL+connectTimeout(), "EXAMPREP_LOG_LEVEL=debug",
 		"EXAMPREP_SHUTDOWN_GRACE="+testkit.Patience.String(),

@@ -1,0 +1,121 @@
+package command
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
+	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/testenv"
+)
+
+// markedBlocks returns the blocks of a page in docs that follow a comment "test: NAME", by name.
+func markedBlocks(t *testing.T, page string) map[string]string {
+	t.Helper()
+	text := testkit.ReadFile(t, filepath.Join("../../docs", page))
+	found := make(map[string]string)
+	for _, block := range regexp.MustCompile("(?s)<!-- test: ([^>]+) -->\n```[a-z]+\n(.*?)```").FindAllSubmatch(text, -1) {
+		found[string(block[1])] = string(block[2])
+	}
+	return found
+}
+
+// node returns the Node of hack/npm and its packages. The variable EXAMPREP_TEST_NPM names their folder.
+func node(t *testing.T) (program, packages string) {
+	t.Helper()
+	packages = testenv.Get(t, testenv.NPM)
+	return filepath.Join(packages, "bin", "node"), filepath.Join(packages, "node_modules")
+}
+
+// countRefusals returns the address of a proxy to an API, and a counter of its responses with status 429.
+func countRefusals(t *testing.T, api string) (address string, refused *atomic.Int64) {
+	t.Helper()
+	refused = new(atomic.Int64)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: api})
+	proxy.ModifyResponse = func(response *http.Response) error {
+		if response.StatusCode == http.StatusTooManyRequests {
+			refused.Add(1)
+		}
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server.URL, refused
+}
+
+// TestProgramsOfTheQuickStartSubmitAfter429 runs each program of docs/quickstart-api.md on an API, with a key that has one request
+// every three seconds. A program that takes longer between its requests gets no 429, and runs again.
+func TestProgramsOfTheQuickStartSubmitAfter429(t *testing.T) {
+	t.Parallel()
+	s := newEnv(t)
+	s.Run(t, "content", "publish", "../../config/samples")
+	pod := s.start("api")
+	folder := t.TempDir()
+	blocks := markedBlocks(t, "quickstart-api.md")
+	check.Equal(t, len(blocks), 3, "programs on the page")
+	for name, text := range blocks {
+		testkit.WriteFile(t, filepath.Join(folder, name), []byte(text))
+	}
+	t.Run("programs", func(t *testing.T) { runPrograms(t, s, pod.Address, folder) })
+	pod.Stop()
+}
+
+// runPrograms runs the programs in a folder.
+func runPrograms(t *testing.T, s *env, api, folder string) {
+	t.Helper()
+	program, _ := node(t)
+	for name, c := range map[string]struct {
+		command []string
+		prints  string
+	}{
+		"attempt.sh":  {[]string{"sh", "-eu"}, `(?s)"exam_key":"sample-geography".*"score":28.57,`},
+		"attempt.mts": {[]string{program}, `(?s)exam_key: 'sample-geography'.*score: 28.57,`},
+		"attempt.go":  {[]string{"go", "run", "-trimpath"}, `^1 exams, score 28.57`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			account := "account of " + name
+			check.NoError(t, s.store.ApplyTier(t.Context(), keys.TierSpec{
+				Name: name, Requests: 20, Period: time.Minute, Burst: 1, Accounts: []string{account},
+			}))
+			address, refused := countRefusals(t, api)
+			key := s.newKey(account)
+			for refused.Load() == 0 {
+				command := exec.CommandContext(t.Context(), c.command[0], append(c.command[1:], filepath.Join(folder, name))...)
+				if filepath.Ext(name) == ".sh" {
+					command.Dir = folder // the lines write a file; go run needs the module
+				}
+				command.Env = append(os.Environ(), "CGO_ENABLED=0", "API_URL="+address+"/v1", "API_KEY="+key)
+				out, err := command.CombinedOutput()
+				check.NoErrorf(t, err, "%s", out)
+				if !regexp.MustCompile(c.prints).Match(out) {
+					t.Fatalf("it prints %s, want %s", out, c.prints)
+				}
+			}
+		})
+	}
+}
+
+func TestTypeScriptOfTheQuickStartHasNoErrorOfTypes(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(folder, "attempt.mts"), []byte(markedBlocks(t, "quickstart-api.md")["attempt.mts"]))
+	testkit.WriteFile(t, filepath.Join(folder, "node.d.ts"),
+		[]byte(`declare module "node:process" { export const env: Record<string, string | undefined>; }`))
+	program, packages := node(t)
+	command := exec.CommandContext(t.Context(), program, filepath.Join(packages, "typescript", "bin", "tsc"), "--noEmit", "--strict",
+		"--erasableSyntaxOnly", "--target", "es2023", "--lib", "es2023,dom", "--module", "nodenext", "attempt.mts", "node.d.ts")
+	command.Dir = folder
+	out, err := command.CombinedOutput()
+	check.NoErrorf(t, err, "%s", out)
+}

@@ -42,7 +42,7 @@ func TestEveryURLOfRedisWorksWithItsOwnClient(t *testing.T) {
 }
 
 // psql and pg_dump refuse a URL with a parameter that is pgx's alone.
-func TestNoPageTellsOfAURLThatPsqlRefuses(t *testing.T) {
+func TestPagesShowNoURLThatPsqlRefuses(t *testing.T) {
 	for path, text := range pages(t) {
 		if strings.Contains(text, "?pool_") || strings.Contains(text, "&pool_") {
 			t.Errorf("%s puts a setting of the pool into the URL", path)
@@ -56,7 +56,7 @@ func TestNoPageTellsOfAURLThatPsqlRefuses(t *testing.T) {
 	}
 }
 
-// Without -e redis-cli exits 0 after an error, and a restore goes on with what Redis held.
+// Without -e redis-cli exits 0 after an error, and a restore continues with the old data of Redis.
 func TestARestoreStopsWhereRedisIsNotEmptied(t *testing.T) {
 	seen := 0
 	for path, text := range pages(t) {
@@ -76,7 +76,7 @@ func TestARestoreStopsWhereRedisIsNotEmptied(t *testing.T) {
 	}
 }
 
-// kubectl takes neither kustomization.yaml for a resource nor asks whether everybody's attempts shall go to a sample.
+// kubectl does not accept kustomization.yaml as a resource, and the sample endpoint would receive the attempts of all accounts.
 func TestTheFirstExamIsAppliedAlone(t *testing.T) {
 	page := read(t, filepath.Join(folder, "README.md"))
 	if strings.Contains(page, "-f config/samples ") || strings.Contains(page, "-f config/samples`") {
@@ -103,7 +103,7 @@ func TestTheFirstExamIsAppliedAlone(t *testing.T) {
 }
 
 // The migration is a hook and needs its Secret before helm has made anything, the namespace too.
-func TestNobodyIsToldToInstallWithoutSecrets(t *testing.T) {
+func TestPagesCreateSecretsBeforeTheyInstall(t *testing.T) {
 	for path, text := range pages(t) {
 		if strings.Contains(text, "--create-namespace") {
 			t.Errorf("%s installs into a namespace that holds no Secret", path)

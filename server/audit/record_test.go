@@ -56,14 +56,14 @@ func TestARecordSaysWhoWhatWhenFromWhereAndInWhichRequest(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyDoesIsNotRecorded(t *testing.T) {
+func TestChangeWithoutActorIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	record(t.Context(), t, pool)
 	check.Equal(t, count(t, pool), 0, "records without an actor")
 }
 
-func TestWhoHasNoAddressHasNone(t *testing.T) {
+func TestActorWithoutAddressIsRecordedWithoutOne(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	record(audit.WithActor(t.Context(), audit.Actor{Kind: audit.Administrator, Name: "root@bastion"}), t, pool)
@@ -88,7 +88,7 @@ func TestAnActionThatIsRolledBackLeavesNoRecord(t *testing.T) {
 	}
 }
 
-// TestRecordsCannotBeChanged runs as the table's owner and a superuser, who are bound like everybody else.
+// TestRecordsCannotBeChanged runs as the table's owner, which is a superuser: the rule applies to both.
 func TestRecordsCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
@@ -143,7 +143,7 @@ func TestAnOwnerPrunesOnPurpose(t *testing.T) {
 	}
 }
 
-func TestWhoPrunesWaitsForNobodyLong(t *testing.T) {
+func TestPruningGivesUpAfterASecondOfWaiting(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
 	action := testkit.Begin(t, pool)

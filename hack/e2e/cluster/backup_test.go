@@ -16,9 +16,9 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// backupCanBeRestored does what docs/backup.md says for a back-up and for a restore, word for word, with clients at
-// work during the back-up. Then Redis is empty and the database another one, and the installation runs on: every attempt
-// from before the back-up is in history, keys work, new attempts are kept and told of.
+// backupCanBeRestored runs the lines of docs/backup.md for a back-up, while clients work, and for a restore. Then Redis is empty,
+// and the database is another one. The history has every attempt from before the back-up, keys work, and new attempts are stored
+// and reach the receiver.
 func backupCanBeRestored(t *testing.T, r *release, papers []*crowdtest.Paper) {
 	dir := t.TempDir()
 	crowd := r.losesNothing(t, papers, func(*testing.T) {})

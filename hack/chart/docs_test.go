@@ -191,7 +191,7 @@ func TestTheInstallPageCountsConnections(t *testing.T) {
 	}
 }
 
-// Workers add partitions, which only the owner of a table may: who migrates owns the tables.
+// Workers add partitions, which only the owner of a table can do. The role of the migrations owns the tables.
 func TestNoExampleGivesPodsAnotherRoleThanTheMigrations(t *testing.T) {
 	for name, values := range examples(t) {
 		objects := render(t, values...)

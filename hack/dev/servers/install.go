@@ -20,7 +20,7 @@ type MissingError struct {
 	Reason   error
 }
 
-// Error says what to do about it.
+// Error names the missing program and the command that installs it.
 func (e *MissingError) Error() string {
 	missing := "there is no " + strings.Join(e.Programs, ", no ") + " here"
 	if e.Reason != nil {

@@ -157,7 +157,7 @@ func unprivileged() (*syscall.Credential, error) {
 			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 		}
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and there is no user postgres or nobody")
+	return nil, errors.New("PostgreSQL refuses to run as root, and this machine has neither a user postgres nor a user nobody")
 }
 
 func postgresURL(cfg PostgresConfig, database string) string {

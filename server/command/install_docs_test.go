@@ -98,8 +98,7 @@ func TestInstallationByThePageNeedsItsConnectionsOnly(t *testing.T) {
 	s := newEnvOn(t, d.url, cacheDatabase)
 	s.Run(t, "content", "publish", "../../config/samples")
 	size := lowered - backgroundConns - listeners
-	s.Env = append(s.Env, "EXAMPREP_API_KEY="+s.newKey("acme"))
-	s.Env = append(s.Env, "EXAMPREP_POOL_MAX_CONNS="+strconv.Itoa(size), "DATABASE_URL="+s.Postgres.URL+connectTimeout()+"&application_name=api")
+	s.Env = append(s.Env, "EXAMPREP_API_KEY="+s.newKey("acme"), "EXAMPREP_POOL_MAX_CONNS="+strconv.Itoa(size), "DATABASE_URL="+s.Postgres.URL+connectTimeout()+"&application_name=api")
 	pod := s.start("api")
 	s.Run(t, "check", "--url", "http://"+pod.Address+"/v1")
 	s.newKey("other")

@@ -22,7 +22,7 @@ import (
 // markedBlocks returns the blocks of a page in docs that follow a comment "test: NAME", by name.
 func markedBlocks(t *testing.T, page string) map[string]string {
 	t.Helper()
-	text := testkit.ReadFile(t, filepath.Join("../../docs", page))
+	text := testkit.ReadFile(t, filepath.Join("..", "..", "docs", page))
 	found := make(map[string]string)
 	for _, block := range regexp.MustCompile("(?s)<!-- test: ([^>]+) -->\n```[a-z]+\n(.*?)```").FindAllSubmatch(text, -1) {
 		found[string(block[1])] = string(block[2])

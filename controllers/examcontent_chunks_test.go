@@ -126,5 +126,5 @@ func TestCompressedChunkWithoutTheLabelIsPublishedWithAWarning(t *testing.T) {
 	content.Spec.Papers = []v1alpha1.Paper{chunkedPaper(key+"-2024", "questions", assemble.ChunkDigest(raw))}
 	in.createReady(content)
 	message := in.until(content, v1alpha1.ConditionResolvedRefs, "True", v1alpha1.ReasonResolved)
-	check.Contains(t, message, "label ConfigMap questions with examprep.dev/content=true", "message")
+	check.Contains(t, message, "ConfigMap questions lacks label examprep.dev/content=true", "message")
 }

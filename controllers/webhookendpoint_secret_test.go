@@ -170,7 +170,7 @@ func TestAChangedReferencedSecretRotatesAndBothSign(t *testing.T) {
 	in.requestRotation(endpoint, "now")
 	in.eventually("say how to rotate it", func() (bool, string) {
 		message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "True", v1alpha1.ReasonResolved)
-		return strings.Contains(message, "to rotate this one, change what is in it"), message
+		return strings.Contains(message, "to rotate this one, change its content"), message
 	})
 	if got := in.secret("given"); string(got.Data["key"]) != second || len(got.Annotations) > 0 {
 		t.Error("the operator wrote to somebody else's Secret")

@@ -177,7 +177,7 @@ func TestEndpointLeavesASecretOfSomebodyElseAlone(t *testing.T) {
 	endpoint := sampleEndpoint("https://hooks.example.com/")
 	in.create(endpoint)
 	message := in.until(endpoint, v1alpha1.ConditionResolvedRefs, "False", v1alpha1.ReasonRefInvalid)
-	check.Contains(t, message, "is not this resource's", "message")
+	check.Contains(t, message, "does not belong to this resource", "message")
 }
 
 func TestEndpointIsRegisteredForItsAccountUntilDeleted(t *testing.T) {

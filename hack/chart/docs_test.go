@@ -138,13 +138,9 @@ func TestValuesOfTheInstallPageLeadTLSAndAlerts(t *testing.T) {
 		if got := variables(containerOf(t, find(t, objects, "Deployment", "r-examprep-api")))["EXAMPREP_TRUSTED_PROXIES"]; got != "10.244.0.0/16" {
 			t.Errorf("%s: the API trusts %v", kind, got)
 		}
-		entry, found := find(t, objects, kind, "r-examprep-api"), false
-		if kind == "Ingress" {
-			found = strings.Contains(fmt.Sprint(entry.at("spec", "tls")), "secretName:examprep-tls")
-		} else {
-			found = strings.Contains(fmt.Sprint(entry.at("spec", "hostnames")), "api.example.com")
-		}
-		if !found {
+		entry := find(t, objects, kind, "r-examprep-api")
+		shown := fmt.Sprint(entry.at("spec", "tls"), entry.at("spec", "hostnames"))
+		if want := map[string]string{"Ingress": "secretName:examprep-tls", "HTTPRoute": "api.example.com"}[kind]; !strings.Contains(shown, want) {
 			t.Errorf("%s: %v", kind, entry.at("spec"))
 		}
 		for _, kind := range []string{"PodMonitor", "PrometheusRule"} {

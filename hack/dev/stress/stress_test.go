@@ -74,7 +74,7 @@ func TestStressReportsFailures(t *testing.T) {
 	s.round(t.Context(), 1)
 	text := s.sum(time.Second)
 	for _, part := range []string{
-		"1 rounds of 3 packages: 3 programs", "2 tests, 0 skipped; 2 failures", "FAILED round 1 examprep.dev/bad: exit status 1: TestB",
+		"1 rounds of 3 packages in 1 s: 3 programs (", "2 tests (0 skipped), 2 failures", "FAILED round 1 examprep.dev/bad: exit status 1: TestB",
 		"FAILED round 1 examprep.dev/ended: exit status 2: no test failed",
 	} {
 		if !strings.Contains(text, part) {

@@ -59,7 +59,7 @@ tool = $$(CGO_ENABLED=0 GOFLAGS=-mod=readonly go -C $(CURDIR)/hack/$(1) tool -n 
 	@$(GOBUILD) -buildvcs=false -o $@ ./hack/dev
 
 .PHONY: deps
-deps: .dev/bin/dev ## Install what is missing of postgresql, redis-server, gcc, libc6-dev, openssh-client, openssl, npm and chromium (as root or with sudo)
+deps: .dev/bin/dev ## Install what is missing of postgresql, redis-server, gcc, libc6-dev, openssh-client, openssl, curl, npm and chromium (as root or with sudo)
 	@.dev/bin/dev deps $(or $(FOR),test)
 
 .PHONY: dev

@@ -70,7 +70,7 @@ func TestReconcileOnRequestWritesOnceAndSettles(t *testing.T) {
 	in.writes.Store(0)
 	in.reconcileNow(content, "second")
 	standing := content.ResourceVersion
-	// A resource that is made now and is Ready has been through the same queue: what the request caused is over.
+	// A new resource that is Ready has passed the same queue, so the work of the request has ended.
 	other := sampleContent("other", sampleKey(t)+"-other")
 	in.createReady(other)
 	check.Equal(t, in.writes.Load(), 3, "writes, one for the request and two for the new resource")

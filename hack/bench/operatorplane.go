@@ -24,7 +24,7 @@ const (
 	processOperator  = "operator"
 	processAPIServer = "kube-apiserver"
 	processEtcd      = "etcd"
-	// operatorNamespace and operatorAccount are whom the operator runs as, as in config/default.
+	// operatorNamespace and operatorAccount name the operator's service account, as in config/default.
 	operatorNamespace, operatorAccount = "examprep-system", "examprep-operator"
 	// etcdQuota lets 10,000 resources be written three times before anything is compacted.
 	etcdQuota = 8 << 30

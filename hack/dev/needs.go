@@ -29,7 +29,7 @@ type needs struct {
 
 // programs returns what must be installed.
 func (n needs) programs() []servers.Need {
-	programs := []servers.Need{servers.SSHKeygen(), servers.OpenSSL()} // tests run them as users do
+	programs := []servers.Need{servers.SSHKeygen(), servers.OpenSSL(), servers.Curl()} // tests run them as users do
 	if os.Getenv(testDatabase) == "" {
 		programs = append(programs, servers.Postgres())
 	}

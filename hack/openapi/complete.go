@@ -34,10 +34,10 @@ func complete(document *yaml.Node) error {
 			if method == "parameters" {
 				continue
 			}
-			if err := completeOperation(path, method, operation, components); err != nil {
+			if err := completeOperation(path, method, operation, root); err != nil {
 				return err
 			}
-			if err := addSamples(samples, path, item, method, operation, components); err != nil {
+			if err := addSamples(samples, path, item, method, operation, root); err != nil {
 				return err
 			}
 		}
@@ -46,7 +46,7 @@ func complete(document *yaml.Node) error {
 }
 
 // completeOperation adds the responses that all operations share, their headers, and the header that names an account.
-func completeOperation(path, method string, operation, components *yaml.Node) error {
+func completeOperation(path, method string, operation, root *yaml.Node) error {
 	responses := member(operation, "responses")
 	if responses == nil {
 		return fmt.Errorf("line %d: the operation has no responses", operation.Line)
@@ -56,10 +56,7 @@ func completeOperation(path, method string, operation, components *yaml.Node) er
 		addParameter(operation, reference("parameters", "AccountParameter"))
 	}
 	for status, response := range members(responses) {
-		if target := member(response, "$ref"); target != nil {
-			response = member(member(components, "responses"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
-		}
-		if response == nil {
+		if response = resolve(response, root); response == nil {
 			return fmt.Errorf("line %d: the response %s of %s %s is not in components", operation.Line, status, method, path)
 		}
 		addHeaders(response, status)
@@ -161,6 +158,20 @@ func addHeaders(response *yaml.Node, status string) {
 		common = append(common, scalar("Cache-Control"), reference("headers", "NoStoreHeader"))
 	}
 	headers.Content = append(common, headers.Content...)
+}
+
+// resolve follows a reference to a component of the document root. It returns nil if the component does not exist, and any other
+// node itself.
+func resolve(node, root *yaml.Node) *yaml.Node {
+	target := member(node, "$ref")
+	if target == nil {
+		return node
+	}
+	found := root
+	for name := range strings.SplitSeq(strings.TrimPrefix(target.Value, "#/"), "/") {
+		found = member(found, name)
+	}
+	return found
 }
 
 // members yields the names and values of a mapping.

@@ -170,3 +170,21 @@ func TestOperationThatCannotBeCompletedIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The page shows at each operation only the errors that are not in sharedErrors.
+func TestPageShowsCommonResponsesOnce(t *testing.T) {
+	t.Parallel()
+	shown := map[string]bool{"ExamNotFound": true, "NotFound": true, "Conflict": true} // at each operation
+	for _, shared := range sharedErrors() {
+		shown[shared[1]] = true
+	}
+	for _, source := range []string{"{}", "{requestBody: {}}", "{security: [{session: []}]}", "{security: [{session: []}], tags: [Members]}"} {
+		var operation yaml.Node
+		check.NoError(t, yaml.Unmarshal([]byte(source), &operation))
+		for status, name := range commonResponses("/exams/{exam_key}", "post", operation.Content[0]) {
+			if !shown[name] {
+				t.Errorf("the page shows %s %s at each operation", status, name)
+			}
+		}
+	}
+}

@@ -57,7 +57,7 @@ type (
 		Fields      []field
 		Examples    []sample
 	}
-	// field is a parameter, header or property. Fields are those of the object that it is, or that its elements are.
+	// field is a parameter, header or property. Fields are the properties of its object, or of its elements.
 	field struct {
 		Name, Type, Place string
 		Required          bool
@@ -124,7 +124,8 @@ func (r *renderer) page() (page, error) {
 	return p, r.failed
 }
 
-// sharedErrors are the statuses and component names of the responses that the page shows once.
+// sharedErrors are the statuses and component names of the responses that the page shows once: those of commonResponses, but for
+// the resources that a path names.
 func sharedErrors() [][2]string {
 	return [][2]string{
 		{"400", "BadQuery"},
@@ -163,7 +164,7 @@ func (r *renderer) collect(operations map[string][]operation, path string, item 
 			isShared := slices.ContainsFunc(sharedErrors(), func(shared [2]string) bool { return shared[1] == name })
 			switch {
 			case isShared:
-			case status < "4" || status == "2XX" || item == nil:
+			case status < "4":
 				o.Answers = append(o.Answers, r.response(status, r.resolve(answer)))
 			default:
 				o.Errors = append(o.Errors, r.response(status, r.resolve(answer)))
@@ -266,16 +267,9 @@ func (r *renderer) prose(node *yaml.Node) template.HTML {
 
 // resolve follows a reference to a component.
 func (r *renderer) resolve(node *yaml.Node) *yaml.Node {
-	target := member(node, "$ref")
-	if target == nil {
-		return node
-	}
-	found := r.root
-	for name := range strings.SplitSeq(strings.TrimPrefix(target.Value, "#/"), "/") {
-		found = member(found, name)
-	}
-	if found == nil {
-		r.failed = cmp.Or(r.failed, fmt.Errorf("%s does not exist", target.Value))
+	found := resolve(node, r.root)
+	if found == nil && node != nil {
+		r.failed = cmp.Or(r.failed, fmt.Errorf("%s does not exist", nameOf(node)))
 	}
 	return found
 }

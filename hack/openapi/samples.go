@@ -51,8 +51,8 @@ func (c call) Redirects() bool { return c.Status == http.StatusSeeOther }
 func (c call) HasAnswer() bool { return !c.Redirects() && c.Status != http.StatusNoContent }
 
 // addSamples adds x-codeSamples to an operation: its example as a request in curl, TypeScript and Go.
-func addSamples(samples *template.Template, path string, item *yaml.Node, method string, operation, components *yaml.Node) error {
-	c, err := exampleCall(path, item, method, operation, components)
+func addSamples(samples *template.Template, path string, item *yaml.Node, method string, operation, root *yaml.Node) error {
+	c, err := exampleCall(path, item, method, operation, root)
 	if err != nil {
 		return fmt.Errorf("samples of %s %s: %w", method, path, err)
 	}
@@ -71,13 +71,13 @@ func addSamples(samples *template.Template, path string, item *yaml.Node, method
 }
 
 // exampleCall returns the request that an operation's examples describe.
-func exampleCall(path string, item *yaml.Node, method string, operation, components *yaml.Node) (call, error) {
+func exampleCall(path string, item *yaml.Node, method string, operation, root *yaml.Node) (call, error) {
 	c := call{Method: strings.ToUpper(method), Path: path}
 	if id := member(operation, "operationId"); id != nil {
 		c.ID = id.Value
 	}
 	for _, parameter := range member(item, "parameters").Content {
-		target := resolve(parameter, components)
+		target := resolve(parameter, root)
 		if in := member(target, "in"); in != nil && in.Value == "path" {
 			example := member(target, "example")
 			if example == nil {
@@ -107,12 +107,4 @@ func exampleCall(path string, item *yaml.Node, method string, operation, compone
 		}
 	}
 	return c, nil
-}
-
-// resolve returns the component of a reference to parameters, and any other node itself.
-func resolve(node, components *yaml.Node) *yaml.Node {
-	if target := member(node, "$ref"); target != nil {
-		return member(member(components, "parameters"), target.Value[strings.LastIndexByte(target.Value, '/')+1:])
-	}
-	return node
 }

@@ -149,7 +149,7 @@ func expectVerdicts(feedback map[string]any, scoring catalog.Scoring, raw, outOf
 
 func decimalOfNumber(x float64) string { return string(markingtest.Decimal(markingtest.Exact(x))) }
 
-// mustEqualJSON compares what was given with what was expected, member by member and number by number as written.
+// mustEqualJSON compares two documents member by member, and their numbers as written.
 func mustEqualJSON(t *rapid.T, given string, expected any) {
 	t.Helper()
 	if got, want := inOrder(t, given), inOrder(t, mustJSON(t, expected)); got != want {

@@ -211,8 +211,8 @@ func showPage(t *testing.T, address string) string {
 	return string(shown)
 }
 
-// TestTheExamplesComeTrue plays the examples of the specification's nine operations on the sample exam that they are
-// about, in their order: what is answered is what the contract shows, but for ids and times.
+// TestTheExamplesComeTrue sends the example requests of the specification's nine operations, in their order, to a server with the
+// sample exam. Each response equals the example in the contract, except for ids and times.
 func TestTheExamplesComeTrue(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, apitest.Options{Exams: sampleContent(t)})
@@ -304,7 +304,7 @@ func readContract(t *testing.T) shownContract {
 	}
 	testkit.Decode(t, text, &document)
 	for _, item := range document.Paths {
-		delete(item, "parameters") // the only member that is no operation
+		delete(item, "parameters") // the only other member
 	}
 	var parsed shownContract
 	testkit.Decode(t, []byte(asJSON(t, document)), &parsed)

@@ -71,7 +71,7 @@ type response struct {
 	status int
 	header http.Header
 	body   string
-	// closes tells that the answer announces the end of its connection.
+	// closes reports whether the response announces the end of its connection.
 	closes bool
 }
 
@@ -261,7 +261,7 @@ func checkAnswerBy(t testing.TB, check func(openapitest.Exchange) error, method,
 	}
 }
 
-// checkExchange is checkAnswer for what net/http knows of an exchange.
+// checkExchange is checkAnswer for a response of net/http.
 func checkExchange(t testing.TB, got *http.Response, body []byte) {
 	t.Helper()
 	checkAnswer(t, got.Request.Method, got.Request.URL.RequestURI(), response{got.StatusCode, got.Header, string(body), got.Close})

@@ -51,8 +51,8 @@ func TestTheLimitsAreTheContracts(t *testing.T) {
 	}
 }
 
-// TestTheDefaultsAreTheContracts has more of everything that is listed than an answer shows by default: what is left out
-// is what the contract says it is then.
+// TestTheDefaultsAreTheContracts lists more elements than a response shows by default. The number of shown elements is the default
+// in the contract.
 func TestTheDefaultsAreTheContracts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -100,7 +100,7 @@ func findField(t *testing.T, operation, name string) (openapitest.Operation, ope
 	return openapitest.Operation{}, openapitest.Field{}
 }
 
-// knownTrials are values that name something which is there, as the field must.
+// knownTrials returns values that name an existing resource, as the field requires.
 func (s *stage) knownTrials(o openapitest.Operation, f openapitest.Field) []openapitest.Trial {
 	allowed := func(value string) []openapitest.Trial { return []openapitest.Trial{{Value: value, Allowed: true}} }
 	switch o.ID + " " + f.Name {

@@ -3,9 +3,8 @@
 //
 // # What it checks
 //
-// A [Document] finds the operation of a request and requires of the answer: a documented status, each required header
-// and no header that is not documented, header values by their schemas, a documented media type, and a body by its
-// schema. HEAD is checked as its GET, without a body. What belongs to no operation (an unknown path, another method,
+// A [Document] finds the operation of a request. It requires a documented status, media type and body of the answer. It also
+// requires each required header, no undocumented header, and header values by their schemas. HEAD is checked as its GET, without a body. What belongs to no operation (an unknown path, another method,
 // HTTP that could not be read) must be a refusal with the document's Error and the headers that all its answers share.
 //
 // It is stricter than a client may be. Clients must ignore unknown fields (docs/spec.md, part 9); here a property that

@@ -50,7 +50,7 @@ func (l Location) Child(names ...string) Location {
 	return l
 }
 
-// escape and unescape are those of JSON pointers (RFC 6901 §3).
+// escape and unescape are the escapes of JSON pointers (RFC 6901 §3).
 var (
 	escape   = strings.NewReplacer("~", "~0", "/", "~1")
 	unescape = strings.NewReplacer("~1", "/", "~0", "~")

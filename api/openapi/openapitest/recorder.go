@@ -53,10 +53,10 @@ func (r *Recorder) Missing() []Pair {
 	return missing
 }
 
-// Survivors are the mutations of the document that no answer contradicts: what they touch is proven by none. Each pair
-// that was seen loses its status, and the body of a success is required to have a field more: the pair's own answers must
-// contradict that. The bodies of refusals and every object within a success are required to have a field more as well,
-// and each property of a success gets another type; where operations share a schema, an answer of any of them will do.
+// Survivors returns the mutations of the document that no recorded response contradicts: the parts that no test covers. A mutation
+// removes the status of a recorded pair, or requires one more field in the body of a success. The pair's own answers must
+// contradict these. Other mutations require one more field in the body of a refusal or in an object within a success, or give a
+// property of a success another type. An answer of any operation that shares the schema can contradict those.
 func (r *Recorder) Survivors() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -70,6 +70,11 @@ func OpenSSL() Need {
 	return Need{"openssl", []string{"openssl"}, func() bool { return Look("openssl") != "" }}
 }
 
+// Curl is the need of curl, with which tests run the commands of the documents.
+func Curl() Need {
+	return Need{"curl", []string{"curl"}, func() bool { return Look("curl") != "" }}
+}
+
 // NPM is the need of npm, and of some Node to run it.
 func NPM() Need {
 	return Need{"npm", []string{"npm"}, func() bool { return Look("npm") != "" && Look("node") != "" }}

@@ -6,7 +6,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// TestTheReferenceIsAccessible looks for violations of WCAG 2.2 AA on the API reference, in each look.
+// TestTheReferenceIsAccessible checks the API reference for violations of WCAG 2.2 AA, in both colour schemes and widths.
 func TestTheReferenceIsAccessible(t *testing.T) {
 	t.Parallel()
 	w := newStage(t).window()

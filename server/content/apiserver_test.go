@@ -26,6 +26,7 @@ import (
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/content/assemble"
 	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/race"
 )
 
 // unnamed is a refusal without a field.
@@ -56,7 +57,10 @@ func TestLintAgreesWithAPIServerAndOperator(t *testing.T) {
 		t.Fatalf("%d documents", len(documents))
 	}
 	judge := clusterJudge{client: clustertest.Client(t), namespace: clustertest.Namespace(t)}
-	for _, name := range slices.Sorted(maps.Keys(documents)) {
+	for i, name := range slices.Sorted(maps.Keys(documents)) {
+		if race.Enabled && i%10 != 0 {
+			continue // make test reads all of them without the detector
+		}
 		text := documents[name]
 		linted, here := lintFields(t, text)
 		cluster := judge.fields(t.Context(), t, text)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -40,8 +41,10 @@ func TestAddressesOfThePrivateSideAreRefused(t *testing.T) {
 func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 	t.Parallel()
 	g := NewAddressPolicy(nil)
+	const host = "https://receiver.example.com/"
+	longest := host + strings.Repeat("é", 2048-len(host))
 	for _, url := range []string{
-		"", "receiver.example.com", "http://receiver.example.com", "ftp://x.example", "https://", "https:///path", "https:x",
+		longest + "é", "", "receiver.example.com", "http://receiver.example.com", "ftp://x.example", "https://", "https:///path", "https:x",
 		"https://user:pw@receiver.example.com", "https://receiver.example.com/#f", "https://127.0.0.1/", "https://[::1]/",
 		"https://[::ffff:127.0.0.1]/", "https://localhost/", "https://LOCALHOST./", "https://a.localhost/", "https://127.1/",
 		"https://2130706433/", "https://0x7f000001/", "https://0177.0.0.1/", "https://169.254.169.254/latest/meta-data",
@@ -59,7 +62,7 @@ func TestURLsThatCannotBeMeantAreRefusedAtRegistration(t *testing.T) {
 			t.Errorf("%q: got %v, want a ValidationError of url", url, err)
 		}
 	}
-	for _, url := range []string{"https://receiver.example.com/hook?a=b", "https://receiver.example.com:8443", "https://1.1.1.1/", "https://receiver.example.com./", "https://receiver.example.com/é"} {
+	for _, url := range []string{"https://receiver.example.com/hook?a=b", "https://receiver.example.com:8443", "https://1.1.1.1/", "https://receiver.example.com./", "https://receiver.example.com/é", longest} {
 		if err := g.CheckURL(url); err != nil {
 			t.Errorf("%q: %v", url, err)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxURL         = 2048 // bytes
+	maxURL         = 2048 // characters
 	maxDescription = 500  // characters
 )
 
@@ -61,7 +61,7 @@ func (p *AddressPolicy) CheckURL(raw string) error {
 	var detail string
 	u, err := url.Parse(raw)
 	switch {
-	case len(raw) > maxURL:
+	case utf8.RuneCountInString(raw) > maxURL:
 		detail = fmt.Sprintf("must have at most %d characters", maxURL)
 	case strings.TrimSpace(raw) != raw:
 		detail = "must not begin or end with a blank"

@@ -8,8 +8,8 @@ import (
 	"examprep.dev/server/postgres/catalogdb"
 )
 
-// StoredQuestion is a question as its paper's row keeps it. Nothing of the answer key may ever be added to it: requests
-// are rendered from it.
+// StoredQuestion is a question as its paper's row keeps it. Nothing that tells an answer may ever be added to it: responses
+// are rendered from it. Such a field belongs to QuestionKey.
 type StoredQuestion struct {
 	Section   int               `json:"section"`
 	Number    int               `json:"number"`

@@ -42,8 +42,8 @@ type LintOptions struct {
 	Verifiers catalog.Verifiers
 }
 
-// Lint checks all resources of b, as far as this is possible without a cluster. It reports each problem with file, line and field. Warnings
-// prevent no publication. It returns a *ProblemsError with the report if there is an error.
+// Lint checks all resources of b, as far as this is possible without a cluster. It reports each problem with file, line and field. A warning
+// prevents no publication, except that of a seal in production. It returns a *ProblemsError with the report if there is an error.
 func Lint(ctx context.Context, b *Files, options LintOptions) (LintReport, error) {
 	l := linter{
 		files: b, verifiers: options.Verifiers, reported: maps.Clone(b.reported),

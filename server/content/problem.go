@@ -21,7 +21,7 @@ type Problem struct {
 	Severity Severity `json:"severity"`
 }
 
-// Severity is the effect of a problem: an error prevents publication, a warning does not.
+// Severity is the effect of a problem: an error prevents publication. A warning does not, except that of a seal, which production refuses.
 type Severity string
 
 // The severities. The zero value is an error.

@@ -38,7 +38,8 @@ type PublishedExam struct {
 	Papers  int  `json:"papers"`
 	// Suspended is true when spec.suspend kept it from being published.
 	Suspended bool `json:"suspended,omitempty"`
-	// Unsealed are papers published without a matching seal (outside of production only).
+	// Unsealed lists, sorted, the papers that are published without a trusted seal: in sandbox, or since a time before the present
+	// trusted verifiers.
 	Unsealed []string `json:"unsealed,omitempty"`
 }
 

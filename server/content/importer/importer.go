@@ -198,7 +198,7 @@ func (i *importer) finding(exam int, problem catalog.Problem, severity content.S
 	i.problems = append(i.problems, content.Problem{Position: at, Field: field, Detail: problem.Detail, Severity: severity})
 }
 
-// check validates an exam as the operator would, and seals its papers.
+// check validates an exam as the operator and the API server would, and seals its papers.
 func (i *importer) check(ctx context.Context, index int) error {
 	spec := &i.input.Exams[index].Spec
 	read, err := assemble.Read(ctx, &v1alpha1.ExamContent{Spec: *spec}, nil) // no question is in a chunk yet
@@ -209,8 +209,13 @@ func (i *importer) check(ctx context.Context, index int) error {
 	if err != nil {
 		return err
 	}
+	known := make(map[string]bool, len(found.Problems))
 	for _, problem := range found.Problems {
+		known[problem.Field] = true
 		i.finding(index, problem, content.SeverityError)
+	}
+	if err := i.checkFields(ctx, index, known); err != nil {
+		return err
 	}
 	for _, warning := range found.Warnings {
 		i.finding(index, warning, content.SeverityWarning)

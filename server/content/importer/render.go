@@ -50,11 +50,25 @@ type rendering struct {
 	configMaps int
 }
 
+func (i *importer) newRendering(index int) *rendering {
+	exam := &i.input.Exams[index]
+	return &rendering{importer: i, index: index, exam: exam, name: dnsName(exam.Spec.ExamKey), refs: make([][]v1alpha1.QuestionSource, len(exam.Spec.Papers))}
+}
+
+// checkFields checks an exam and its papers without their questions as the API server would. It does not report known fields again.
+func (i *importer) checkFields(ctx context.Context, index int, known map[string]bool) error {
+	r := i.newRendering(index)
+	for n := range r.refs {
+		r.refs[n] = []v1alpha1.QuestionSource{{ConfigMapKeyRef: v1alpha1.ConfigMapKeyRef{Name: "chunk", Key: chunkKey}}}
+	}
+	return r.check(ctx, r.content(), known)
+}
+
 // render stages the files of an exam. Papers move into chunks if they are large, and then the largest ones first until the rest fits. It
 // returns the name of the ExamContent's file and the number of ConfigMaps. An exam that does not fit is a problem.
 func (i *importer) render(ctx context.Context, index int) (file string, configMaps int, err error) {
-	exam := &i.input.Exams[index]
-	r := &rendering{importer: i, index: index, exam: exam, name: dnsName(exam.Spec.ExamKey), refs: make([][]v1alpha1.QuestionSource, len(exam.Spec.Papers))}
+	r := i.newRendering(index)
+	exam := r.exam
 	sizes := make([]int, len(exam.Spec.Papers))
 	for n := range exam.Spec.Papers {
 		questions := exam.Spec.Papers[n].Questions
@@ -117,8 +131,8 @@ func (r *rendering) content() resource {
 	return object
 }
 
-// stage checks the resource as the API server would, and stages its file.
-func (r *rendering) stage(ctx context.Context, object resource) error {
+// check checks the resource as the API server would. It does not report known fields again.
+func (r *rendering) check(ctx context.Context, object resource, known map[string]bool) error {
 	problems, err := content.CheckResource(ctx, object)
 	if err != nil {
 		return err
@@ -128,7 +142,17 @@ func (r *rendering) stage(ctx context.Context, object resource) error {
 		if path[0].Key == "spec" {
 			path = path[1:]
 		}
-		r.importer.reportf(r.index, path, "%s", problem.Detail)
+		if !known[path.String()] {
+			r.importer.reportf(r.index, path, "%s", problem.Detail)
+		}
+	}
+	return nil
+}
+
+// stage checks the resource, and stages its file.
+func (r *rendering) stage(ctx context.Context, object resource) error {
+	if err := r.check(ctx, object, nil); err != nil {
+		return err
 	}
 	comments := make(map[string]string, len(r.exam.Comments))
 	for n, comment := range r.exam.Comments {

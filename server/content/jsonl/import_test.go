@@ -200,6 +200,25 @@ func TestImportReportsEveryProblemAndWarning(t *testing.T) {
 	}
 }
 
+// The limits of the schema and the rules of the catalogue are checked together, and a field is reported once.
+func TestImportReportsProblemsOfSchemaAndCatalogueTogether(t *testing.T) {
+	t.Parallel()
+	from := neutralFolder(t, strings.Replace(oneExam, `"duration_min": null`, `"duration_min": -1`, 1),
+		strings.NewReplacer(`"correct": 3`, `"correct": 0`, `"license": "MIT"`, `"license": ""`).Replace(onePaper)+"\n",
+		strings.Replace(twoQuestions(), `"value": "A"`, `"value": "C"`, 1))
+	report, err := Import(t.Context(), importer.Options{From: from, Out: t.TempDir()})
+	if _, ok := errors.AsType[*content.ProblemsError](err); !ok {
+		t.Fatalf("want a *ProblemsError, have %v", err)
+	}
+	var have []string
+	for _, problem := range report.Problems {
+		have = append(have, filepath.Base(problem.File)+" "+problem.Field)
+	}
+	check.Slices(t, have, []string{
+		"exams.json duration_min", "papers.jsonl marking.correct", "papers.jsonl provenance.license", "questions.jsonl answer.choice",
+	}, "problems")
+}
+
 // A byte order mark does not belong to the text of a file.
 func TestImportReadsFilesWithAByteOrderMark(t *testing.T) {
 	t.Parallel()

@@ -95,7 +95,7 @@ type Assembled struct {
 	Exam catalog.Exam
 	// Refused are the *ChunkMissingError and *RefError of references.
 	Refused Errors
-	// Problems are contradictions that an Exam cannot express, like two kinds of answer in one. Fields are paths into Exam.
+	// Problems are answers of no kind or of several kinds, which an Exam cannot express. Fields are paths into Exam.
 	Problems []catalog.Problem
 
 	content *v1alpha1.ExamContent
@@ -134,9 +134,7 @@ func (a *Assembled) run(ctx context.Context) error {
 		source := &a.content.Spec.Papers[i]
 		paper := paperOf(source)
 		questions := source.Questions
-		if len(source.Questions) > 0 && len(source.QuestionsFrom) > 0 {
-			a.problem(fmt.Sprintf("papers[%d].questionsFrom", i), "give either questions or questionsFrom, not both")
-		} else if len(source.QuestionsFrom) > 0 {
+		if len(source.QuestionsFrom) > 0 {
 			chunked, err := a.readChunks(ctx, i)
 			if err != nil {
 				return err
@@ -148,16 +146,12 @@ func (a *Assembled) run(ctx context.Context) error {
 			var complaint string
 			paper.Questions[j], complaint = questionOf(&questions[j])
 			if complaint != "" {
-				a.problem(fmt.Sprintf("papers[%d].questions[%d].answer", i, j), complaint)
+				a.Problems = append(a.Problems, catalog.Problem{Field: fmt.Sprintf("papers[%d].questions[%d].answer", i, j), Detail: complaint})
 			}
 		}
 		a.Exam.Papers = append(a.Exam.Papers, paper)
 	}
 	return nil
-}
-
-func (a *Assembled) problem(field, detail string) {
-	a.Problems = append(a.Problems, catalog.Problem{Field: field, Detail: detail})
 }
 
 func (a *Assembled) readChunks(ctx context.Context, paper int) ([]v1alpha1.Question, error) {

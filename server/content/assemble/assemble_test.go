@@ -110,8 +110,6 @@ func TestAssembleNamesFieldsOfTheResource(t *testing.T) {
 		"b/q": `{"number":2,"prompt":"p","answer":{"annulled":true}}` + "\n" +
 			`{"number":3,"prompt":"p","options":{"A":"a","B":"b"},"answer":{"choice":"C"}}`,
 	}
-	both := contentWith(ref("a"))
-	both.Spec.Papers[0].Questions = inline.Spec.Papers[0].Questions[:1]
 	for name, test := range map[string]struct {
 		content *v1alpha1.ExamContent
 		want    []catalog.Problem
@@ -122,10 +120,6 @@ func TestAssembleNamesFieldsOfTheResource(t *testing.T) {
 		}},
 		"chunked": {chunked, []catalog.Problem{
 			{Field: "spec.papers[0].questionsFrom[1]", Detail: `ConfigMap b, key q, question 1:3, answer.choice: "C" is not among the options`},
-		}},
-		"both": {both, []catalog.Problem{
-			{Field: "spec.papers[0].questionsFrom", Detail: "give either questions or questionsFrom, not both"},
-			{Field: "spec.papers[0].questions[0].answer.choice", Detail: `"C" is not among the options`},
 		}},
 	} {
 		_, err := Assemble(t.Context(), test.content, chunks)

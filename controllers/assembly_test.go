@@ -17,7 +17,7 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-const assembledFrom = "assembly 3: 24e6d104bcc5e556"
+const assembledFrom = "assembly 4: 24e6d104bcc5e556"
 
 // TestWhatChangesWhatIsMadeRaisesAssembly: an exam that was published before such a change is not looked at again otherwise.
 func TestWhatChangesWhatIsMadeRaisesAssembly(t *testing.T) {

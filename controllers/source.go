@@ -23,7 +23,7 @@ import (
 const (
 	// assembly is part of every source digest. Raise it if the same resource and ConfigMaps make another exam, are no longer
 	// valid, or get other condition messages: an upgraded operator then reads each exam again.
-	assembly = 3
+	assembly = 4
 	// On average one in fullCheckEvery checks of an unchanged exam reads its questions again. This limits how long a lost watch
 	// event or an edited status stays unnoticed: to half a day on average, with a check every ten minutes.
 	fullCheckEvery = 64

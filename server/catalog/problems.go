@@ -156,8 +156,8 @@ func (v *inspector) between(field string, value, lowest, highest int) {
 }
 
 // link checks an absolute http or https URL.
-func (v *inspector) link(field, value string) {
-	if !v.required(field, value, maxURL) {
+func (v *inspector) link(field, value string, limit int) {
+	if !v.required(field, value, limit) {
 		return
 	}
 	parsed, err := url.Parse(value)

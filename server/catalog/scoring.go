@@ -4,7 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"math"
 	"slices"
+)
+
+// Limits of the known keys of scoring, which no schema describes.
+const (
+	maxMarks = 1000 // small enough that no sum loses a decimal
+	maxRows  = 1000 // of conversion and bands
 )
 
 // ParseScoring reads the keys of an exam's scoring object that have a meaning here (docs/spec.md, part 2); others are
@@ -29,7 +36,7 @@ func (v *inspector) scoring(raw json.RawMessage) Scoring {
 	}
 	var rubric map[string]any
 	if err := json.Unmarshal(raw, &rubric); err != nil {
-		v.reportf("", "is not JSON")
+		v.reportf("", "must be an object")
 		return scoring
 	}
 	scoring.Method = known(v, rubric, "method", "a string", func(method string) string {
@@ -56,7 +63,7 @@ func (v *inspector) scoring(raw json.RawMessage) Scoring {
 	scoring.Bands = known(v, rubric, "bands", "an array", v.bandsOf)
 	scoring.SourceURL = known(v, rubric, "source_url", "a string", func(address string) string {
 		if address != "" {
-			v.link("source_url", address)
+			v.link("source_url", address, maxURL)
 		}
 		return address
 	})
@@ -106,6 +113,30 @@ func (v *inspector) markingOf(marks map[string]any) *Marking {
 	read(v, marks, "unanswered", "a number", &m.Unanswered)
 	v.marking(m)
 	return &m
+}
+
+// marking checks scoring.marks. The schema limits the marking of a paper.
+func (v *inspector) marking(m Marking) {
+	v.marks("correct", m.Correct)
+	v.marks("incorrect", m.Incorrect)
+	v.marks("unanswered", m.Unanswered)
+	if m.Correct <= 0 {
+		v.reportf("correct", "must be more than 0")
+	}
+	if m.Incorrect > m.Correct {
+		v.reportf("incorrect", "must not earn more than a correct answer")
+	}
+	if m.Unanswered > m.Correct {
+		v.reportf("unanswered", "must not earn more than a correct answer")
+	}
+}
+
+func (v *inspector) marks(field string, marks float64) {
+	if math.Abs(marks) > maxMarks {
+		v.reportf(field, "must be %d to %d", -maxMarks, maxMarks)
+		return
+	}
+	v.decimals(field, marks)
 }
 
 func (v *inspector) scaleOf(scale map[string]any) *Scale {
@@ -171,7 +202,9 @@ func read[T any](v *inspector, object map[string]any, name, kind string, target 
 
 // eachObject visits the objects of an array.
 func (v *inspector) eachObject(name string, rows []any, visit func(map[string]any)) {
-	v.length(name, len(rows))
+	if len(rows) > maxRows {
+		v.reportf(name, "must have at most %d entries, not %d", maxRows, len(rows))
+	}
 	for i, row := range rows {
 		v.at(name, i, func() {
 			if fields, ok := row.(map[string]any); ok {

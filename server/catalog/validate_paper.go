@@ -1,36 +1,47 @@
 package catalog
 
 import (
-	"math"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/text/language"
-
-	"examprep.dev/server/seals"
 )
 
-// Bounds of marks: small enough that no sum loses a decimal, exact enough for the thirds that exam boards print.
+// Limits of a paper's identity and proof.
 const (
-	maxMarks        = 1000
+	minPaperID, maxPaperID = 6, 160
+	minYear, maxYear       = 1800, 2200
+
+	maxName     = 300 // characters of a publisher and a license
+	maxURL      = 2048
+	maxReviewer = 200
+
+	maxQuestions = 10_000 // in all chunks of a paper
+	// maxMarkDecimals is exact enough for the thirds that exam boards print.
 	maxMarkDecimals = 6
 )
+
+// paperIDShape is the form of a paper ID, which is in JSON and in file names.
+var paperIDShape = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]*$`)
 
 func (v *inspector) paper(paper *Paper) {
 	if len(paper.ID) < minPaperID || len(paper.ID) > maxPaperID || !paperIDShape.MatchString(paper.ID) {
 		v.reportf("paperID", "must be %d to %d of letters, digits, '.', '_', ':' and '-', beginning with a letter or digit",
 			minPaperID, maxPaperID)
 	}
-	v.text("title", paper.Title, maxName)
-	v.text("subject", paper.Subject, maxName)
+	v.text("title", paper.Title, bySchema)
+	v.text("subject", paper.Subject, bySchema)
 	// The catalogue groups papers by year, which the specification requires.
 	v.between("year", paper.Year, minYear, maxYear)
-	v.between("durationMinutes", paper.DurationMinutes, 0, maxMinutes)
 	v.language(paper.Language)
-	if paper.Marking != nil {
-		v.within("marking", func() { v.marking(*paper.Marking) })
+	if m := paper.Marking; m != nil {
+		v.within("marking", func() {
+			v.decimals("correct", m.Correct)
+			v.decimals("incorrect", m.Incorrect)
+			v.decimals("unanswered", m.Unanswered)
+		})
 	}
 	v.within("provenance", func() { v.provenance(paper.Provenance) })
 	if paper.Verification != nil {
@@ -62,31 +73,13 @@ func (v *inspector) language(tag string) {
 	if tag == "" {
 		return
 	}
-	if _, err := language.Parse(tag); err != nil || strings.Contains(tag, "_") {
+	if _, err := language.Parse(tag); err != nil {
 		v.reportf("language", "must be a BCP 47 tag, not %.40q", tag)
 	}
 }
 
-func (v *inspector) marking(m Marking) {
-	v.marks("correct", m.Correct)
-	v.marks("incorrect", m.Incorrect)
-	v.marks("unanswered", m.Unanswered)
-	if m.Correct <= 0 {
-		v.reportf("correct", "must be more than 0")
-	}
-	if m.Incorrect > m.Correct {
-		v.reportf("incorrect", "must not earn more than a correct answer")
-	}
-	if m.Unanswered > m.Correct {
-		v.reportf("unanswered", "must not earn more than a correct answer")
-	}
-}
-
-func (v *inspector) marks(field string, marks float64) {
-	if math.IsNaN(marks) || math.Abs(marks) > maxMarks {
-		v.reportf(field, "must be %d to %d", -maxMarks, maxMarks)
-		return
-	}
+// decimals checks the number of decimals of marks.
+func (v *inspector) decimals(field string, marks float64) {
 	_, decimals, _ := strings.Cut(strconv.FormatFloat(marks, 'f', -1, 64), ".")
 	if len(decimals) > maxMarkDecimals {
 		v.reportf(field, "must have at most %d decimals", maxMarkDecimals)
@@ -96,7 +89,7 @@ func (v *inspector) marks(field string, marks float64) {
 // provenance is required in full: only real past questions are ever served, and this is their proof.
 func (v *inspector) provenance(p Provenance) {
 	v.required("publisher", p.Publisher, maxName)
-	v.link("sourceURL", p.SourceURL)
+	v.link("sourceURL", p.SourceURL, maxURL)
 	v.required("license", p.License, maxName)
 	if p.SourceDigest != "" {
 		v.digest("sourceDigest", p.SourceDigest)
@@ -111,107 +104,18 @@ func CheckVerification(seal Verification) []Problem {
 }
 
 func (v *inspector) verification(seal Verification) {
-	v.required("by", seal.By, maxName)
+	v.required("by", seal.By, maxReviewer)
 	if _, err := time.Parse(time.RFC3339, seal.At); err != nil {
 		if _, err := time.Parse(time.DateOnly, seal.At); err != nil {
 			v.reportf("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
 		}
 	}
 	v.digest("digest", seal.Digest)
-	v.text("signature", seal.Signature, seals.MaxSignature)
+	v.text("signature", seal.Signature, bySchema)
 }
 
 func (v *inspector) digest(field, value string) {
 	if _, err := ParseDigest(value); err != nil {
 		v.reportf(field, "must be sha256: and 64 lower-case hex digits")
-	}
-}
-
-func (v *inspector) question(q *Question) {
-	v.between("section", q.Section, 1, maxNumber)
-	v.text("sectionName", q.SectionName, maxName)
-	v.between("number", q.Number, 1, maxNumber)
-	v.required("prompt", q.Prompt, maxProse)
-	v.options(q)
-	v.within("answer", func() { v.answer(q) })
-	v.text("explanation", q.Explanation, maxProse)
-	v.between("page", q.Page, 0, maxNumber)
-	v.text("topic", q.Topic, maxName)
-}
-
-func (v *inspector) options(q *Question) {
-	if q.Options == nil {
-		return
-	}
-	if len(q.Options) < 2 {
-		v.reportf("options", "must offer at least two")
-	}
-	for _, letter := range q.letters() {
-		if len(letter) != 1 || letter[0] < 'A' || letter[0] > 'Z' {
-			v.reportf("options", "names must be single letters A to Z, not %.20q", letter)
-			continue
-		}
-		field := "options." + letter
-		if q.HasVisual { // the option may be a figure
-			v.text(field, q.Options[letter], maxProse)
-		} else {
-			v.required(field, q.Options[letter], maxProse)
-		}
-	}
-}
-
-func (v *inspector) answer(q *Question) {
-	answer := q.Answer
-	switch answer.Kind {
-	case AnswerChoice:
-		if len(answer.Choices) != 1 {
-			v.reportf("choice", "must be one letter")
-			return
-		}
-		v.offered("choice", q, answer.Choices[0])
-	case AnswerChoices:
-		v.choices(q)
-	case AnswerNumeric:
-		if math.IsNaN(answer.Number) || math.IsInf(answer.Number, 0) {
-			v.reportf("number", "must be a finite number")
-		}
-		if math.IsNaN(answer.Tolerance) || math.IsInf(answer.Tolerance, 0) || answer.Tolerance < 0 {
-			v.reportf("tolerance", "must be a finite number of at least 0")
-		}
-		v.withoutOptions("number", q)
-	case AnswerText:
-		v.required("text", answer.Text, maxName)
-		v.withoutOptions("text", q)
-	case AnswerAnnulled, AnswerUnmarkable:
-	case "":
-		v.reportf("", "is required")
-	default:
-		v.reportf("", "has the unknown kind %.20q", string(answer.Kind))
-	}
-}
-
-func (v *inspector) choices(q *Question) {
-	letters := q.Answer.Choices
-	if len(letters) == 0 {
-		v.reportf("choices", "must name at least one letter")
-	}
-	for i, letter := range letters {
-		if slices.Contains(letters[:i], letter) {
-			v.reportf("choices", "names %.20q twice", letter)
-			continue
-		}
-		v.offered("choices", q, letter)
-	}
-}
-
-func (v *inspector) offered(field string, q *Question, letter string) {
-	if _, offered := q.Options[letter]; !offered {
-		v.reportf(field, "%.20q is not among the options", letter)
-	}
-}
-
-func (v *inspector) withoutOptions(field string, q *Question) {
-	if len(q.Options) > 0 {
-		v.reportf(field, "cannot answer a question with options")
 	}
 }

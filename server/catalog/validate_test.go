@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -75,6 +76,7 @@ func checkBreaches(t *testing.T, breaches []breach) {
 
 func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
 	t.Parallel()
+	longObject := fmt.Appendf(nil, `{"a":"%s"}`, strings.Repeat("a", 64<<10))
 	checkBreaches(t, []breach{
 		{"examKey", func(e *catalog.Exam) { e.Key = "" }},
 		{"examKey", func(e *catalog.Exam) { e.Key = "Es-Mir" }},
@@ -84,24 +86,22 @@ func TestEachRuleOfAnExamNamesItsField(t *testing.T) {
 		{"name", func(e *catalog.Exam) { e.Name = " " }},
 		{"name", func(e *catalog.Exam) { e.Name = "a\xff" }},
 		{"category", func(e *catalog.Exam) { e.Category = "a\x00" }},
-		{"country", func(e *catalog.Exam) { e.Country = strings.Repeat("é", 301) }},
+		{"country", func(e *catalog.Exam) { e.Country = "a\ufffe" }},
 		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "es" }},
 		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "UK" }},
 		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "ZZ" }},
 		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "ESP" }},
 		{"countryCode", func(e *catalog.Exam) { e.CountryCode = "419" }},
-		{"durationMinutes", func(e *catalog.Exam) { e.DurationMinutes = -1 }},
 		{"sections[0].name", func(e *catalog.Exam) { e.Sections = []catalog.Section{{}} }},
-		{"sections[0].questions", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Questions: -1}} }},
 		{"sections[0].skills[1]", func(e *catalog.Exam) { e.Sections = []catalog.Section{{Name: "a", Skills: []string{"b", ""}}} }},
 		{"scoring", func(e *catalog.Exam) { e.Scoring = json.RawMessage(`[]`) }},
 		{"resources.officialSites[0].url", func(e *catalog.Exam) {
 			e.Resources.OfficialSites = []catalog.Link{{Title: "a", URL: "ftp://example.org"}}
 		}},
 		{"resources.pastQuestionsSources[0].title", func(e *catalog.Exam) { e.Resources.PastQuestionsSources = []catalog.Link{{URL: "https://example.org"}} }},
-		{"studyPath.weeks", func(e *catalog.Exam) { e.StudyPath.Weeks = -1 }},
-		{"studyPath.hoursTotal", func(e *catalog.Exam) { e.StudyPath.HoursTotal = math.NaN() }},
-		{"studyPath.steps[0]", func(e *catalog.Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`[]`)} }},
+		{"studyPath.steps[0]", func(e *catalog.Exam) { e.StudyPath.Steps = []json.RawMessage{[]byte(`{"a":1,"a":2}`)} }},
+		{"studyPath.steps[0]", func(e *catalog.Exam) { e.StudyPath.Steps = []json.RawMessage{longObject} }},
+		{"scoring", func(e *catalog.Exam) { e.Scoring = longObject }},
 		{"papers[1].paperID", func(e *catalog.Exam) { e.Papers = append(e.Papers, e.Papers[0]) }},
 	})
 }
@@ -117,13 +117,10 @@ func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
 		{"papers[0].paperID", paper(func(p *catalog.Paper) { p.ID = "with space" })},
 		{"papers[0].title", paper(func(p *catalog.Paper) { p.Title = "\xff" })},
 		{"papers[0].year", paper(func(p *catalog.Paper) { p.Year = 0 })},
-		{"papers[0].durationMinutes", paper(func(p *catalog.Paper) { p.DurationMinutes = 1e9 })},
 		{"papers[0].language", paper(func(p *catalog.Paper) { p.Language = "english language" })},
-		{"papers[0].language", paper(func(p *catalog.Paper) { p.Language = "en_GB" })},
-		{"papers[0].marking.correct", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{} })},
+		{"papers[0].marking.correct", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1.0000001} })},
 		{"papers[0].marking.incorrect", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Incorrect: -0.3333333} })},
-		{"papers[0].marking.incorrect", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Incorrect: math.Inf(-1)} })},
-		{"papers[0].marking.unanswered", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Unanswered: 2} })},
+		{"papers[0].marking.unanswered", paper(func(p *catalog.Paper) { p.Marking = &catalog.Marking{Correct: 1, Unanswered: 0.0000001} })},
 		{"papers[0].provenance.publisher", paper(func(p *catalog.Paper) { p.Provenance.Publisher = "" })},
 		{"papers[0].provenance.sourceURL", paper(func(p *catalog.Paper) { p.Provenance.SourceURL = "" })},
 		{"papers[0].provenance.sourceURL", paper(func(p *catalog.Paper) { p.Provenance.SourceURL = "https://" })},
@@ -133,12 +130,32 @@ func TestEachRuleOfAPaperNamesItsField(t *testing.T) {
 		{"papers[0].verification.by", paper(func(p *catalog.Paper) {
 			p.Verification = &catalog.Verification{At: "2026-01-31", Digest: catalog.Digest{}.String()}
 		})},
+		{"papers[0].verification.by", paper(func(p *catalog.Paper) {
+			p.Verification = &catalog.Verification{By: strings.Repeat("a", 201), At: "2026-01-31", Digest: catalog.Digest{}.String()}
+		})},
 		{"papers[0].verification.at", paper(func(p *catalog.Paper) {
 			p.Verification = &catalog.Verification{By: "a", At: "31.1.", Digest: catalog.Digest{}.String()}
 		})},
 		{"papers[0].verification.digest", paper(func(p *catalog.Paper) { p.Verification = &catalog.Verification{By: "a", At: "2026-01-31T10:00:00Z"} })},
 		{"papers[0].questions", paper(func(p *catalog.Paper) { p.Questions = nil })},
+		{"papers[0].questions", paper(func(p *catalog.Paper) {
+			question := p.Questions[0]
+			p.Questions = nil
+			for number := range 10_001 {
+				question.Number = number + 1
+				p.Questions = append(p.Questions, question)
+			}
+		})},
 	})
+}
+
+// lettersUpTo returns the options from A to a letter.
+func lettersUpTo(last rune) map[string]string {
+	options := make(map[string]string)
+	for letter := 'A'; letter <= last; letter++ {
+		options[string(letter)] = "text"
+	}
+	return options
 }
 
 func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
@@ -150,6 +167,14 @@ func TestEachRuleOfAQuestionNamesItsField(t *testing.T) {
 		{"papers[0].questions[1].number", question(1, func(q *catalog.Question) { q.Number = 1 })},
 		{"papers[0].questions[0].section", question(0, func(q *catalog.Question) { q.Section = 0 })},
 		{"papers[0].questions[0].number", question(0, func(q *catalog.Question) { q.Number = -1 })},
+		{"papers[0].questions[0].section", question(0, func(q *catalog.Question) { q.Section = 10_001 })},
+		{"papers[0].questions[0].number", question(0, func(q *catalog.Question) { q.Number = 100_001 })},
+		{"papers[0].questions[0].page", question(0, func(q *catalog.Question) { q.Page = 1_000_001 })},
+		{"papers[0].questions[0].options", question(0, func(q *catalog.Question) { q.Options = lettersUpTo('L') })},
+		{"papers[0].questions[1].answer.choices", question(1, func(q *catalog.Question) {
+			q.Options = lettersUpTo('K')
+			q.Answer.Choices = strings.Split("ABCDEFGHI", "")
+		})},
 		{"papers[0].questions[0].prompt", question(0, func(q *catalog.Question) { q.Prompt = "\n " })},
 		{"papers[0].questions[0].options", question(0, func(q *catalog.Question) { q.Options = map[string]string{"A": "a", "B": "b", "c": "c"} })},
 		{"papers[0].questions[0].options", question(0, func(q *catalog.Question) { q.Options = map[string]string{"B": "b"} })},

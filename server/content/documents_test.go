@@ -2,19 +2,12 @@ package content
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"sigs.k8s.io/yaml"
-
 	"examprep.dev/api/v1alpha1"
-	"examprep.dev/server/testkit"
-	"examprep.dev/server/testkit/check"
 )
 
 // The bases set every field that has a bound.
@@ -48,16 +41,16 @@ spec:
     year: 2023
     durationMinutes: 30
     language: pt
-    marking: {correct: 4, incorrect: -1, unanswered: 0}
+    marking: {correct: 1000, incorrect: -1, unanswered: 0}
     provenance: {publisher: Board, sourceURL: "https://example.org/", sourceDigest: "%[1]s", license: CC0-1.0}
     verification: {by: R. Viewer, at: "2026-01-31", digest: "%[1]s"}
     questions:
     - {section: 1, sectionName: One, number: 1, prompt: "One?", options: {A: one, B: two}, answer: {choice: B}, explanation: So., page: 3, hasVisual: true, topic: Ones}
-    - {section: 1, number: 2, prompt: "Word?", answer: {text: word}}
-    - {section: 1, number: 3, prompt: "Number?", answer: {number: 3.5, tolerance: 0.5}}
-    - {section: 1, number: 4, prompt: "Both?", options: {A: one, B: two, C: three}, answer: {choices: [A, B]}}
-    - {section: 1, number: 5, prompt: "None?", answer: {annulled: true}}
-    - {section: 1, number: 6, prompt: "Essay?", answer: {unmarkable: true}}
+    - {section: 2, number: 2, prompt: "Word?", answer: {text: word}}
+    - {section: 3, number: 3, prompt: "Number?", answer: {number: 3.5, tolerance: 0.5}}
+    - {section: 4, number: 4, prompt: "Both?", options: {A: a, B: b, C: c, D: d, E: e, F: f, G: g, H: h, I: i, J: j, K: k}, answer: {choices: [A, B]}}
+    - {section: 5, number: 5, prompt: "None?", answer: {annulled: true}}
+    - {section: 6, number: 6, prompt: "Essay?", answer: {unmarkable: true}}
 `
 	baseEndpoint = `
 apiVersion: examprep.dev/v1alpha1
@@ -73,189 +66,21 @@ spec: {requests: 10, period: 60s, burst: 20, accounts: [acme], keyPrefixes: [ser
 `
 )
 
+func zeros() string { return "sha256:" + strings.Repeat("0", 64) }
+
 // documents are files for lint, API server and operator, by name: the bounds of every field of the CRDs, and texts by hand.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	all := handwritten()
-	zeros := "sha256:" + strings.Repeat("0", 64)
 	for plural, text := range map[string]string{
-		"examcontents": fmt.Sprintf(baseExam, zeros), "webhookendpoints": baseEndpoint, "ratetiers": baseTier,
+		"examcontents": fmt.Sprintf(baseExam, zeros()), "webhookendpoints": baseEndpoint, "ratetiers": baseTier,
 	} {
-		crd, err := v1alpha1.CRD(plural)
-		check.NoError(t, err)
-		base := map[string]any{}
-		check.NoError(t, yaml.Unmarshal([]byte(text), &base))
-		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-		g := generator{t: t, base: base, all: all, kind: plural}
-		g.walk(&spec, base["spec"], "spec")
-		all[plural] = g.encode(base)
+		g := newGenerator(t, plural, text)
+		g.all = all
+		g.walk(&g.spec, g.base["spec"], "spec")
+		all[plural] = g.encode(g.base)
 	}
 	return all
-}
-
-// generator makes documents with a value at, below and above each bound of a schema.
-type generator struct {
-	t    *testing.T
-	base map[string]any
-	all  map[string]string
-	kind string
-}
-
-func (g *generator) encode(value any) string {
-	text, err := json.Marshal(value)
-	check.NoError(g.t, err)
-	return string(text)
-}
-
-// add makes a document with another value at a path of keys and indexes; remove removes the value.
-func (g *generator) add(what string, value any, path ...any) {
-	changed := map[string]any{}
-	testkit.Decode(g.t, []byte(g.encode(g.base)), &changed)
-	set(changed, path, value)
-	name := g.kind
-	for _, step := range path {
-		name += fmt.Sprintf("/%v", step)
-	}
-	g.all[name+": "+what] = g.encode(changed)
-}
-
-type removed struct{}
-
-// set sets a value below at, of maps and lists.
-func set(at any, path []any, value any) {
-	last := len(path) == 1
-	switch at := at.(type) {
-	case map[string]any:
-		key, _ := path[0].(string)
-		switch {
-		case !last:
-			set(at[key], path[1:], value)
-		case value == removed{}:
-			delete(at, key)
-		default:
-			at[key] = value
-		}
-	case []any:
-		index, _ := path[0].(int)
-		if last {
-			at[index] = value
-		} else {
-			set(at[index], path[1:], value)
-		}
-	}
-}
-
-// walk makes the documents of a value and of all below it.
-func (g *generator) walk(schema *apiextensionsv1.JSONSchemaProps, value any, path ...any) {
-	if schema.XPreserveUnknownFields != nil {
-		return
-	}
-	g.add("removed", removed{}, path...)
-	g.add("of another type", map[string]any{"string": 1, "integer": "1", "number": "1", "boolean": "true", "array": "a", "object": []any{}}[schema.Type], path...)
-	switch value := value.(type) {
-	case string:
-		g.text(schema, value, path)
-	case float64:
-		g.number(schema, path)
-	case []any:
-		g.list(schema, value, path)
-		for i, item := range value {
-			g.walk(schema.Items.Schema, item, append(slices.Clone(path), i)...)
-		}
-	case map[string]any:
-		g.add("with an unknown field", "x", append(slices.Clone(path), "unknown")...)
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			property, known := schema.Properties[key]
-			if !known && schema.AdditionalProperties != nil {
-				property, known = *schema.AdditionalProperties.Schema, true
-			}
-			if known {
-				g.walk(&property, value[key], append(slices.Clone(path), key)...)
-			}
-		}
-	}
-}
-
-func (g *generator) text(schema *apiextensionsv1.JSONSchemaProps, value string, path []any) {
-	g.add("empty", "", path...)
-	if schema.Pattern != "" || len(schema.XValidations) > 0 {
-		g.add("of another form", value+"!", path...)
-	}
-	for _, allowed := range schema.Enum {
-		var text string
-		testkit.Decode(g.t, allowed.Raw, &text)
-		g.add(text, text, path...)
-		g.add("other than "+text, text+"x", path...)
-	}
-	for what, bound := range map[string]*int64{"shortest": schema.MinLength, "longest": schema.MaxLength} {
-		if bound == nil {
-			continue
-		}
-		for offset := -1; offset <= 1; offset++ {
-			size := int(*bound) + offset
-			if pad := size - len(value); pad >= 0 {
-				g.add(fmt.Sprintf("%s %+d", what, offset), value+strings.Repeat("x", pad), path...)
-				if offset >= 0 {
-					g.add(fmt.Sprintf("%s %+d, of two bytes", what, offset), value+strings.Repeat("é", pad), path...)
-				}
-			} else if size >= 0 {
-				g.add(fmt.Sprintf("%s %+d", what, offset), value[:size], path...)
-			}
-		}
-	}
-}
-
-func (g *generator) number(schema *apiextensionsv1.JSONSchemaProps, path []any) {
-	g.add("a fraction", 1.5, path...)
-	g.add("zero", 0, path...)
-	g.add("huge", 99999999999, path...)
-	for _, bound := range []*float64{schema.Minimum, schema.Maximum} {
-		if bound != nil {
-			for offset := -1.0; offset <= 1; offset++ {
-				g.add(fmt.Sprint(*bound+offset), *bound+offset, path...)
-			}
-		}
-	}
-}
-
-func (g *generator) list(schema *apiextensionsv1.JSONSchemaProps, value []any, path []any) {
-	g.add("without entries", []any{}, path...)
-	g.add("with an entry twice", append(slices.Clone(value), value[0]), path...)
-	if schema.MaxItems == nil || schema.Items.Schema.Enum != nil {
-		return
-	}
-	for offset := -1; offset <= 1; offset++ {
-		size := int(*schema.MaxItems) + offset
-		g.add(fmt.Sprintf("%d entries", size), g.entries(schema.Items.Schema, value[0], size), path...)
-	}
-}
-
-// entries are entries that differ from each other.
-func (g *generator) entries(schema *apiextensionsv1.JSONSchemaProps, first any, size int) (entries []any) {
-	for i := range size {
-		var entry any
-		testkit.Decode(g.t, []byte(g.encode(first)), &entry)
-		switch value := entry.(type) {
-		case string:
-			entry = value + fmt.Sprint(i)
-			if schema.Pattern == "^[A-Z]$" {
-				entry = string(rune('A' + i))
-			} else if strings.HasPrefix(value, "service_") {
-				entry = fmt.Sprintf("service_%08x", i)
-			}
-		case map[string]any:
-			for _, key := range []string{"paperID", "name", "title"} {
-				if text, ok := value[key].(string); ok {
-					value[key] = text + fmt.Sprint(i)
-				}
-			}
-			if _, ok := value["number"]; ok {
-				value["number"] = i + 1
-			}
-		}
-		entries = append(entries, entry)
-	}
-	return entries
 }
 
 // handwritten are documents that no schema describes.
@@ -271,6 +96,7 @@ func handwritten() map[string]string {
 	maps.Copy(all, map[string]string{
 		"good":                             goodExam,
 		"good, in a ConfigMap":             chunkedExam(),
+		"inline and in a ConfigMap":        strings.Replace(goodExam, "      questions:\n", "      questionsFrom:\n        - configMapKeyRef: {name: chunk, key: q.jsonl}\n      questions:\n", 1) + goodChunk,
 		"name/with an underscore":          replaced("name: es-mir", "name: ES_MIR"),
 		"name/in capitals":                 replaced("name: es-mir", "name: ES-MIR"),
 		"name/with dots":                   replaced("name: es-mir", "name: es.mir"),

@@ -25,16 +25,26 @@ const (
 	Questions = 13_532
 )
 
-// Folder is where the sets lie, each in a folder of its own, as seen from a package two folders below the project.
+// Folder is where the sets lie, each in a folder of its own.
 func Folder(t testing.TB) string {
 	t.Helper()
-	const folder = "../../../shared/data"
+	root, err := filepath.Abs(".")
+	check.NoError(t, err)
+	for !isProject(root) && root != filepath.Dir(root) {
+		root = filepath.Dir(root)
+	}
+	folder := filepath.Join(root, "..", "shared", "data")
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("SKIPPED, NOT TESTED: the real exam papers are absent (%v); they belong into ../shared/data, next to the checkout's folder", err)
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	return folder
+}
+
+func isProject(folder string) bool {
+	_, err := os.Stat(filepath.Join(folder, "go.mod"))
+	return err == nil
 }
 
 // Sets are the folders of all sets.

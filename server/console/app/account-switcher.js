@@ -10,20 +10,25 @@ export function workIn(next) {
   toast(say(t.worksIn, { account: accountName(next.account ?? '') }));
 }
 
-/** The accounts of the person; a click works in one. @param {{ accounts: Account[], onClose: () => void }} props */
-export function AccountSwitcher({ accounts, onClose }) {
+/** The accounts of the person; a click works in one. @param {{ accounts: Account[], onChosen?: () => void }} props */
+export function AccountChoices({ accounts, onChosen }) {
   const change = useAction(async (/** @type {string} */ id) => {
     const next = await call('PUT', 'session/account', { account_id: id });
-    onClose();
+    onChosen?.();
     workIn(next);
   });
   const here = session()?.account_id;
+  return html`<ul class="choices">${accounts.map(({ account_id, account, role }) => html`<li key=${account_id}>
+      <button type="button" class="choice" aria-current=${account_id === here ? 'true' : undefined}
+        onClick=${() => (account_id === here ? onChosen?.() : change.run(account_id))}>
+        <strong><bdi>${accountName(account)}</bdi></strong><span class="small quiet">${roleName(role)}${account_id === here && `, ${t.current}`}</span></button></li>`)}
+    </ul><${Problem} action=${change} title=${t.notSwitched} />`;
+}
+
+/** The dialog that changes the account. @param {{ accounts: Account[], onClose: () => void }} props */
+export function AccountSwitcher({ accounts, onClose }) {
   const foot = html`<button type="button" class="secondary" onClick=${onClose}>${t.cancel}</button>`;
   return html`<${Dialog} title=${t.switchAccount} lead=${t.switchLead} foot=${foot} onClose=${onClose}>
-    <ul class="choices">${accounts.map(({ account_id, account, role }) => html`<li key=${account_id}>
-      <button type="button" class="choice" aria-current=${account_id === here ? 'true' : undefined}
-        onClick=${() => (account_id === here ? onClose() : change.run(account_id))}>
-        <strong><bdi>${accountName(account)}</bdi></strong><span class="small quiet">${roleName(role)}${account_id === here && `, ${t.current}`}</span></button></li>`)}
-    </ul><${Problem} action=${change} title=${t.notSwitched} />
+    <${AccountChoices} accounts=${accounts} onChosen=${onClose} />
   <//>`;
 }

@@ -3,7 +3,7 @@ import { ActivityPage } from './activity-page.js';
 import { actFor, whenAccountChanged } from './api.js';
 import { Invitations, NoAccountPage } from './invitations.js';
 import { KeysPage } from './keys-page.js';
-import { ErrorPanel, PageHead, Toasts, accountName, html, render, say, setSession, setting, startRouter, t, useEffect, usePlace, useQuery, useState } from './kit.js';
+import { ErrorPanel, PageHead, Toasts, accountName, html, render, say, session, setSession, setting, startPressingOnce, startRouter, t, useEffect, usePlace, useQuery, useState } from './kit.js';
 import { Navigation, SandboxStrip } from './navigation.js';
 import { OverviewPage } from './overview-page.js';
 import { RefusedPage } from './refused-page.js';
@@ -31,7 +31,8 @@ function Page({ path }) {
 function OtherAccount() {
   const [other, setOther] = useState(/** @type {Session | null} */ (null));
   useEffect(() => whenAccountChanged(setOther), []);
-  return other && html`<div class="notice" role="alert"><p>${say(t.switchedElsewhere, { account: accountName(other.account ?? '') })}</p>
+  if (!other || other.account_id === session()?.account_id) return null; // this tab changed it, and the refusal came first
+  return html`<div class="notice" role="alert"><p>${say(t.switchedElsewhere, { account: accountName(other.account ?? '') })}</p>
     <button type="button" class="secondary" onClick=${() => location.reload()}>${t.reload}</button></div>`;
 }
 
@@ -43,14 +44,16 @@ function Console() {
   actFor(session.data?.account_id);
   const known = session.data?.account_id;
   const overview = useQuery(session.data && !known ? null : 'overview', { keep: true }).data;
-  const accounts = useQuery('accounts', { keep: true }).data?.accounts ?? [];
+  const mine = useQuery('accounts', { keep: true });
+  const accounts = mine.data?.accounts ?? [];
   const invitations = useQuery('invitations', { keep: true });
   const offers = invitations.data?.invitations ?? [];
+  const ready = [mine, invitations].every((query) => query.data || !query.loading);
   return html`${setting('environment') === 'sandbox' && html`<${SandboxStrip} />`}
     <div class="frame"><a class="skip" href="#main">${t.skip}</a><${Navigation} overview=${overview} accounts=${accounts} />
     <main id="main" tabindex="-1"><${OtherAccount} />
       ${session.error && html`<${ErrorPanel} title=${t.sessionFailed} query=${session} />`}
-      ${known || !session.data ? html`<${Invitations} offers=${offers} /><${Page} path=${path} />` : invitations.loading || html`<${NoAccountPage} offers=${offers} />`}
+      ${known || !session.data ? html`<${Invitations} offers=${offers} /><${Page} path=${path} />` : ready && html`<${NoAccountPage} offers=${offers} accounts=${accounts} />`}
     </main></div><${Toasts} /><${SecretHost} />`;
 }
 
@@ -64,5 +67,6 @@ function App() {
 /** Shows the console. */
 export function start() {
   startRouter();
+  startPressingOnce();
   render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')));
 }

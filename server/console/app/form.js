@@ -41,6 +41,23 @@ export function useAction(act, { reread = [], done, then } = {}) {
 }
 
 /**
+ * Lets a double click press a button once, and so a key that is held. The page can change between two clicks: a button may have
+ * finished its action by the second, or another one may have taken its place.
+ */
+export function startPressingOnce() {
+  /** @param {MouseEvent} event */
+  const click = (event) => {
+    if (event.detail < 2 || !(event.target instanceof Element && event.target.closest('button'))) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  /** @param {KeyboardEvent} event */
+  const key = (event) => event.repeat && event.key === 'Enter' && event.preventDefault();
+  document.addEventListener('click', click, { capture: true });
+  document.addEventListener('keydown', key, { capture: true });
+}
+
+/**
  * A button of an action; while that runs or has to wait it does nothing, and keeps its focus.
  * @param {{ action: Action, look?: string, label: unknown, busyLabel?: unknown, disabled?: boolean, type?: string }} props
  */

@@ -1,10 +1,13 @@
-import { workIn } from './account-switcher.js';
-import { ActionButton, PageHead, Problem, Shape, Time, call, html, roleName, say, t, useAction } from './kit.js';
+import { AccountChoices, workIn } from './account-switcher.js';
+import { ActionButton, PageHead, Problem, Shape, Time, call, html, refresh, roleName, say, t, useAction } from './kit.js';
+
+/** Gets the person an account. A refusal may mean that another session got it. @param {string} method @param {string} path @param {unknown} [body] */
+const enter = (method, path, body) => call(method, path, body).finally(() => refresh('accounts'));
 
 /** An invitation of the person, to accept or to decline. @param {{ offer: Offer }} props */
 function Invitation({ offer }) {
   const { id, account, role, inviter, expires_at: end } = offer;
-  const accept = useAction(async () => workIn(await call('POST', `invitations/${id}/accept`)));
+  const accept = useAction(async () => workIn(await enter('POST', `invitations/${id}/accept`)));
   const decline = useAction(() => call('DELETE', `invitations/${id}`), { reread: ['invitations'], done: say(t.declined, { account }) });
   return html`<div class="row"><${Shape} shape="invited" /><div class="grow">
       <strong>${say(t.invitesYou, { account, role: roleName(role).toLowerCase() })}</strong>
@@ -17,11 +20,16 @@ function Invitation({ offer }) {
 export const Invitations = ({ offers }) => offers.length > 0 && html`<section class="section" aria-label=${t.yourInvitations}>
   <h2>${t.yourInvitations}</h2><div class="panel">${offers.map((offer) => html`<${Invitation} key=${offer.id} offer=${offer} />`)}</div></section>`;
 
-/** The page of a person who has invitations and no account yet. @param {{ offers: Offer[] }} props */
-export function NoAccountPage({ offers }) {
-  const create = useAction(async () => workIn(await call('PUT', 'session/account', {})));
+/**
+ * The page of a session without an account: the person has none and is invited, or got one in another session.
+ * @param {{ offers: Offer[], accounts: Account[] }} props
+ */
+export function NoAccountPage({ offers, accounts }) {
+  const create = useAction(async () => workIn(await enter('PUT', 'session/account', {})));
+  const choose = html`<h2>${t.chooseAccount}</h2><p class="quiet">${t.switchLead}</p><${AccountChoices} accounts=${accounts} />`;
+  const own = html`<h2>${t.ownAccount}</h2><p class="quiet">${t.ownAccountLead}</p>
+    <p><${ActionButton} action=${create} label=${t.createAccount} /></p>`;
   return html`<${PageHead} title=${t.welcome} /><p class="quiet">${t.noAccountYet}</p>
     <${Invitations} offers=${offers} />
-    <section class="section"><h2>${t.ownAccount}</h2><p class="quiet">${t.ownAccountLead}</p>
-      <p><${ActionButton} action=${create} label=${t.createAccount} /></p><${Problem} action=${create} title=${t.accountNotCreated} /></section>`;
+    <section class="section"><${Problem} action=${create} title=${t.accountNotCreated} />${accounts.length > 0 ? choose : own}</section>`;
 }

@@ -4,7 +4,7 @@ export { Badge, Shape } from './badge.js';
 export { CodeBlock, CopyButton } from './copy-button.js';
 export { ActDialog, ConfirmDialog, Dialog } from './dialog.js';
 export { ErrorPanel, Loaded } from './error-panel.js';
-export { ActionButton, Field, Problem, useAction } from './form.js';
+export { ActionButton, Field, Problem, startPressingOnce, useAction } from './form.js';
 export { html, render, useEffect, useState } from './html.js';
 export { PageHead, setting } from './page.js';
 export { forget, refresh, startOver, usePages, useQueries, useQuery } from './query.js';

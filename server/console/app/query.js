@@ -20,7 +20,10 @@ function entryOf(path) {
   return entry;
 }
 
-/** Reads a path, after the request that it may have in flight. @param {string} path @param {boolean} [changed] */
+/**
+ * Reads a path, after the request that it may have in flight. A response to an entry that was forgotten meanwhile is dropped.
+ * @param {string} path @param {boolean} [changed]
+ */
 async function load(path, changed = false) {
   const entry = entryOf(path);
   entry.again ||= entry.loading && changed;
@@ -30,10 +33,12 @@ async function load(path, changed = false) {
   show(entry);
   let wait = 0;
   try {
-    entry.data = await call('GET', path);
-    entry.error = undefined;
+    const data = await call('GET', path);
+    if (entries.get(path) !== entry) return;
+    Object.assign(entry, { data, error: undefined });
     wait = Math.max(0, ...[...entry.watchers].map((w) => w.every?.(entry.data) ?? 0));
   } catch (error) {
+    if (entries.get(path) !== entry) return;
     entry.error = /** @type {APIError} */ (error);
     entry.retryAt = entry.error.retryAt;
     wait = entry.retryAt && entry.retryAt - Date.now();
@@ -70,11 +75,17 @@ export function forget(beginning) {
   }
 }
 
-/** Forgets all data, as those of another account, and reads again the shown paths. @param {Session} session the new one */
+/** Forgets all data, and reads the shown paths again. @param {Session} session the new one, of another account */
 export function startOver(session) {
-  for (const entry of entries.values()) delete entry.data;
+  const former = [...entries];
+  entries.clear();
   entryOf('session').data = session;
-  refresh('');
+  for (const [path, { timer, watchers }] of former) {
+    clearTimeout(timer);
+    if (watchers.size === 0) continue;
+    entryOf(path).watchers = watchers;
+    load(path);
+  }
 }
 
 /**

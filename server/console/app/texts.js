@@ -174,7 +174,7 @@ export const t = {
   sessionLine: 'signed in {at}, used {used}', signedInAs: 'Signed in as', signOutEverywhere: 'Sign out everywhere',
   yourInvitations: 'Your invitations', invitesYou: '{account} invites you as {role}', invitedBy: 'Invited by {inviter}. Open until {end}.', accept: 'Accept', decline: 'Decline',
   declined: 'The invitation of {account} is declined.', notAccepted: 'The invitation was not accepted', notDeclined: 'The invitation was not declined',
-  welcome: 'Welcome', noAccountYet: 'You are signed in and work in no account yet.', ownAccount: 'An account of your own',
+  welcome: 'Welcome', noAccountYet: 'You are signed in and work in no account yet.', chooseAccount: 'Choose an account', ownAccount: 'An account of your own',
   ownAccountLead: 'You can also begin with an account of your own. Invitations stay open.', createAccount: 'Create account', accountNotCreated: 'The account was not created',
 
   // Signed out

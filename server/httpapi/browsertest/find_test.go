@@ -3,6 +3,8 @@ package browsertest
 import (
 	"encoding/json"
 	"fmt"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // finder finds the first thing of a role and a name, as assistive software has them. An open dialog hides the page behind it. A
@@ -26,6 +28,7 @@ const find = (role, name, within) => {
 			if (shows(e) && nameOf(e).startsWith(name)) return e;
 	return null;
 };
+const loads = path => performance.getEntriesByType('resource').filter(e => new URL(e.name).pathname === path && e.responseStatus === 200).length;
 const until = look => new Promise(resolve => {
 	const again = () => { const found = look(); found ? resolve(found) : requestAnimationFrame(again); };
 	again();
@@ -102,6 +105,32 @@ func (w *window) clickTwice(role, name, within string) {
 	w.press(role, name, within, 2)
 }
 
+// doubleClick clicks on a thing with the mouse, as press would, and again on the same place after between. The browser takes both for
+// one double click. It returns how many requests the second click sent.
+func (w *window) doubleClick(name, within string, between func()) int {
+	w.t.Helper()
+	place := evaluate[struct{ X, Y float64 }](w, inPage(`(() => {
+		const e = find('button', %s, %s);
+		if (!e || e.getAttribute('aria-disabled') === 'true') return null;
+		e.scrollIntoView({block: 'center', inline: 'center', behavior: 'instant'});
+		const r = e.getBoundingClientRect(), place = {X: r.x + r.width / 2, Y: r.y + r.height / 2};
+		return e.contains(document.elementFromPoint(place.X, place.Y)) ? place : null;
+	})()`, name, within))
+	evaluate[bool](w, `(() => {
+		const send = (window.plainFetch ??= window.fetch);
+		window.sent = [];
+		window.fetch = (...args) => (window.sent.push(args[1].method), send(...args));
+		return true;
+	})()`)
+	w.mouse(place.X, place.Y, 1)
+	between()
+	const changes = `window.sent.filter(method => method !== 'GET').length`
+	before := evaluate[int](w, changes)
+	check.Equal(w.t, before, 1, "requests of the first click")
+	w.mouse(place.X, place.Y, 2)
+	return evaluate[int](w, changes) - before
+}
+
 // open clicks on a button that opens a dialog, and waits for the dialog.
 func (w *window) open(name, within string) {
 	w.t.Helper()
@@ -135,4 +164,12 @@ func (w *window) value(selector string) string {
 func (w *window) missThing(role, name string) {
 	w.t.Helper()
 	evaluate[bool](w, inPage(`!find(%s, %s, '')`, role, name))
+}
+
+// awaitLoad waits until the page has received one more response 200 of a path, which cause brings about.
+func (w *window) awaitLoad(path string, cause func()) {
+	w.t.Helper()
+	before := evaluate[int](w, inPage(`[loads(%s)]`, path)+`.then(([n]) => n)`)
+	cause()
+	evaluate[bool](w, inPage(`loads(%s) > %s`, path, before))
 }

@@ -1,9 +1,11 @@
 package browsertest
 
 import (
+	"net/http"
 	"testing"
 
 	"examprep.dev/server/keys"
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -26,7 +28,7 @@ func TestAnInvitedPersonSeesTheSameKeys(t *testing.T) {
 	key := ada.createKey("ci")
 	ada.invite("bob@example.org", "Developer")
 
-	bob := s.signedIn("Bob")
+	bob := s.arrived("Bob")
 	bob.see("invites you as developer")
 	bob.click("button", "Accept")
 	bob.hear("#ada now.")
@@ -58,14 +60,14 @@ func TestAnInvitedPersonSeesTheSameKeys(t *testing.T) {
 	check.Equal(t, s.count("SELECT count(*) FROM account_members WHERE subject = 'bob'"), 0, "memberships of the person who was removed")
 }
 
-func TestAPersonOfTwoAccountsWorksInOneAtATime(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	ada := s.signedIn("Ada")
+// inTwoAccounts opens a window in which Eve works in Ada's account. She has one of her own too, and each has a key named after its
+// owner.
+func (s *stage) inTwoAccounts(ada *window) *window {
+	s.t.Helper()
 	ada.click("link", "Keys")
 	ada.createKey("of ada")
 	ada.invite("eve@example.org", "Viewer")
-	eve := s.signedIn("Eve")
+	eve := s.arrived("Eve")
 	eve.expect("403") // the overview of a person who has no account yet
 	eve.click("button", "Create account")
 	eve.click("link", "Keys")
@@ -73,6 +75,14 @@ func TestAPersonOfTwoAccountsWorksInOneAtATime(t *testing.T) {
 	eve.click("link", "Overview")
 	eve.click("button", "Accept")
 	eve.hear("#ada now.") // the name of Ada's account ends so
+	return eve
+}
+
+func TestAPersonOfTwoAccountsWorksInOneAtATime(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	eve := s.inTwoAccounts(ada)
 	eve.click("link", "Keys")
 	eve.see("of ada")
 	eve.miss("of eve")
@@ -91,4 +101,75 @@ func TestAPersonOfTwoAccountsWorksInOneAtATime(t *testing.T) {
 	eve.click("button", "Reload")
 	eve.click("link", "Keys")
 	eve.see("of eve")
+}
+
+// TestASwitchOfAccountDropsAResponseThatIsUnderWay: the keys of the former account arrive after the switch.
+func TestASwitchOfAccountDropsAResponseThatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	eve := s.inTwoAccounts(s.signedIn("Ada"))
+	const keysPath = "/v1/developer/keys"
+	held, answer := s.delayAnswer(http.MethodGet, keysPath)
+	eve.click("link", "Keys")
+	testkit.Receive(t, held, "the keys of the former account")
+	eve.open("Switch", "")
+	eve.click("button", "eve@example.org")
+	eve.hear("You work in eve@example.org now.")
+	restore := s.refuseWhile(http.MethodGet, keysPath)
+	eve.expect("503")
+	eve.click("link", "Keys")
+	eve.awaitLoad(keysPath, answer)
+	eve.see("The keys could not be loaded")
+	eve.miss("of ada")
+	restore()
+	eve.see("of eve")
+	eve.miss("of ada")
+}
+
+// TestASwitchOfAccountIsNoSwitchInAnotherTab: the API refuses a request for the former account while the page does not know yet
+// that the session has moved.
+func TestASwitchOfAccountIsNoSwitchInAnotherTab(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	eve := s.inTwoAccounts(s.signedIn("Ada"))
+	eve.expect("409")
+	eve.click("link", "Account")
+	held, answer := s.delayAnswer(http.MethodPut, "/v1/developer/session/account")
+	eve.open("Switch", "")
+	eve.click("button", "eve@example.org")
+	testkit.Receive(t, held, "the session of the other account")
+	eve.click("button", "Cancel")
+	eve.click("link", "Keys")
+	eve.see("in another tab. Nothing was changed here.")
+	answer()
+	eve.hear("You work in eve@example.org now.")
+	eve.miss("in another tab. Nothing was changed here.")
+}
+
+// TestAPersonWhoGotAnAccountElsewhereCanChooseIt: each window has a session of its own, which began without an account.
+func TestAPersonWhoGotAnAccountElsewhereCanChooseIt(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.signedIn("Ada").invite("eve@example.org", "Viewer")
+	office, home, train := s.arrived("Eve"), s.arrived("Eve"), s.arrived("Eve")
+	for _, w := range []*window{office, home, train} {
+		w.expect("403") // the overview of a person who has no account yet
+		w.see("You are signed in and work in no account yet.")
+	}
+	office.click("button", "Create account")
+	office.hear("You work in eve@example.org now.")
+
+	home.visit("/console/")
+	home.see("Choose an account")
+	home.missThing("button", "Create account")
+	home.click("button", "eve@example.org")
+	home.hear("You work in eve@example.org now.")
+	home.see("Three steps to your first result")
+
+	train.expect("409")
+	train.click("button", "Create account")
+	train.see("The account was not created")
+	train.click("button", "eve@example.org")
+	train.hear("You work in eve@example.org now.")
+	train.see("Three steps to your first result")
 }

@@ -32,7 +32,7 @@ func TestASignOutShowsItsPageThoughAReadingIsRefusedMeanwhile(t *testing.T) {
 	ada.expect("401")
 	signIns := func() int { return strings.Count(s.asked.String(), "/v1/developer/sign-in\n") }
 	before := signIns()
-	answer := s.delayAnswer("DELETE", "/v1/developer/session")
+	_, answer := s.delayAnswer("DELETE", "/v1/developer/session")
 	ada.click("button", "Sign out")
 	testkit.Eventually(t, "the session has ended", func() bool { return s.count("SELECT count(*) FROM sessions") == 0 })
 	ada.click("link", "Keys")

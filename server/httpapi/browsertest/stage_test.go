@@ -136,12 +136,19 @@ func (s *stage) window() *window {
 	return newWindow(s.t, s.chromium, s.origin, chromedp.WithNewBrowserContext())
 }
 
-// signedIn opens a window in which a person has signed in, on the first page.
-func (s *stage) signedIn(name string) *window {
+// arrived opens a window in which a person signs in, and does not wait for the console.
+func (s *stage) arrived(name string) *window {
 	s.t.Helper()
 	w := s.window()
 	w.visit("/console/")
 	w.click("button", name)
+	return w
+}
+
+// signedIn opens a window in which a person with an account has signed in, on the first page.
+func (s *stage) signedIn(name string) *window {
+	s.t.Helper()
+	w := s.arrived(name)
 	w.see("Overview")
 	return w
 }
@@ -178,24 +185,32 @@ func (s *stage) refuseWhile(method, path string) (restore func()) {
 	return func() { s.instead.Store(nil) }
 }
 
-// delayAnswer lets the API answer requests of one operation only after answer is called.
-func (s *stage) delayAnswer(method, path string) (answer func()) {
-	answered := make(chan struct{})
+// delayAnswer passes the API's responses to one operation on only after answer is called. The API has made one when held has a
+// value.
+func (s *stage) delayAnswer(method, path string) (held <-chan struct{}, answer func()) {
+	made, answered := make(chan struct{}, 1), make(chan struct{})
 	behind := s.behind()
 	delay := func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != method || r.URL.Path != path {
 			return false
 		}
-		held := httptest.NewRecorder()
-		behind.ServeHTTP(held, r)
-		<-answered
-		maps.Copy(w.Header(), held.Header())
-		w.WriteHeader(held.Code)
-		_, _ = w.Write(held.Body.Bytes())
+		response := httptest.NewRecorder()
+		behind.ServeHTTP(response, r)
+		select {
+		case made <- struct{}{}:
+		default:
+		}
+		select {
+		case <-answered:
+		case <-r.Context().Done(): // the window was closed
+		}
+		maps.Copy(w.Header(), response.Header())
+		w.WriteHeader(response.Code)
+		_, _ = w.Write(response.Body.Bytes())
 		return true
 	}
 	s.instead.Store(&delay)
-	return func() { close(answered) }
+	return made, func() { close(answered) }
 }
 
 // count returns the number that a query selects.

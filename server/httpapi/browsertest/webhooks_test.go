@@ -79,6 +79,36 @@ func TestARedeliveryThatIsClickedTwiceHappensOnce(t *testing.T) {
 	check.Equal(t, s.count("SELECT count(*) FROM webhook_deliveries"), 2, "deliveries")
 }
 
+func TestADoubleClickSendsOneTestEventThoughItArrivesBetween(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	s.addEndpoint(ada)
+	ada.see("Nothing was sent to this endpoint yet.")
+	more := ada.doubleClick("Send test event", "", func() { ada.see("Test event arrived") })
+	check.Equal(t, more, 0, "test events that the second click sent")
+	ada.seeIn("webhook.test", "Succeeded")
+	check.Equal(t, s.count("SELECT count(*) FROM webhook_deliveries"), 1, "deliveries")
+}
+
+// TestADoubleClickRedeliversOnceThoughTheResponseComesBetween: the list has grown by then, so that the second click is on another
+// row.
+func TestADoubleClickRedeliversOnceThoughTheResponseComesBetween(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ada := s.signedIn("Ada")
+	s.addEndpoint(ada)
+	ada.click("button", "Send test event")
+	ada.see("Test event arrived")
+	ada.seeIn("webhook.test", "Succeeded")
+	more := ada.doubleClick("Redeliver", "webhook.test", func() {
+		ada.hear("is sent again")
+		evaluate[bool](ada, inPage(`[...document.querySelectorAll('button')].filter(e => nameOf(e).startsWith('Redeliver')).length === 2`))
+	})
+	check.Equal(t, more, 0, "deliveries that the second click sent")
+	check.Equal(t, s.count("SELECT count(*) FROM webhook_deliveries"), 2, "deliveries")
+}
+
 func TestAnEndpointIsChangedDisabledEnabledAndDeleted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

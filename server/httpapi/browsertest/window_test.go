@@ -197,3 +197,14 @@ func (w *window) strike(key string, options ...chromedp.KeyOption) {
 	w.t.Helper()
 	check.NoError(w.t, chromedp.Do(w.ctx, chromedp.KeyEvent(key, options...)))
 }
+
+// mouse clicks on a place: the count-th click of a multiple click.
+func (w *window) mouse(x, y float64, count int64) {
+	w.t.Helper()
+	for _, kind := range []input.DispatchMouseEventType{input.DispatchMouseEventTypeMousePressed, input.DispatchMouseEventTypeMouseReleased} {
+		_, err := chromedp.Call(w.ctx, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+			Type: kind, X: x, Y: y, Button: input.MouseButtonLeft, ClickCount: count,
+		})
+		check.NoError(w.t, err)
+	}
+}

@@ -20,7 +20,8 @@ type FieldProblem struct {
 }
 
 // Decode decodes a document like the API server: names are case-sensitive. But a null is read as an absent field. It returns the unknown
-// fields, or else the first value of a wrong type, in target or in each item of a slice. Check reports duplicate names.
+// fields, or else the first value of a wrong type, in target or in each item of a slice: the first MaxProblems. Then target is not complete.
+// Check reports duplicate names.
 func (d *Document) Decode(target any) []FieldProblem {
 	slice := reflect.ValueOf(target).Elem()
 	var items []json.RawMessage
@@ -30,6 +31,9 @@ func (d *Document) Decode(target any) []FieldProblem {
 	var problems []FieldProblem
 	slice.Set(reflect.MakeSlice(slice.Type(), len(items), len(items)))
 	for i, item := range items {
+		if len(problems) >= MaxProblems {
+			return problems[:MaxProblems]
+		}
 		problems = append(problems, d.decode(item, slice.Index(i).Addr().Interface(), Path{}.At(i))...)
 	}
 	return problems
@@ -81,9 +85,9 @@ func typeDetail(wrong *json.UnmarshalTypeError) string {
 	number, isNumber := strings.CutPrefix(wrong.Value, "number ")
 	switch {
 	case isNumber && want == "a whole number" && strings.Trim(number, "-0123456789") == "":
-		return number + " is out of range"
+		return shown(number) + " is out of range"
 	case isNumber:
-		return fmt.Sprintf("must be %s, is the number %s", want, number)
+		return fmt.Sprintf("must be %s, is the number %s", want, shown(number))
 	}
 	names := map[string]string{"string": "a text", "bool": "a boolean", "array": "a list", "object": "an object", "number": "a number"}
 	return fmt.Sprintf("must be %s, is %s", want, names[wrong.Value])
@@ -94,5 +98,5 @@ func hint(wrong *json.UnmarshalTypeError, value *yaml.Node) string {
 	if wrong.Type.Kind() != reflect.String || value == nil || value.Kind != yaml.ScalarNode {
 		return ""
 	}
-	return ": put quotes around " + value.Value
+	return ": put quotes around " + shown(value.Value)
 }

@@ -57,6 +57,8 @@ type Document struct {
 	// Value is the decoded document, with json.Number. JSON is the same as text.
 	Value any
 	JSON  []byte
+	// Size is the size of the document.
+	Size Size
 }
 
 // Position returns the position of the value at p, or of its nearest parent if there is no such value.
@@ -101,7 +103,7 @@ func isSeparator(line []byte) bool {
 }
 
 // ParseDocuments reads the documents of a part: one YAML document, or any number of JSON values, as kubectl does. A part that holds only
-// comments has none. An error is an *Error with the line of the file; the documents before it are returned too.
+// comments has none. FileLimit bounds each document. An error is an *Error with the line of the file; the documents before it are returned too.
 func ParseDocuments(file string, text []byte, linesBefore int) ([]*Document, error) {
 	docs, err := parsePart(bytes.TrimPrefix(text, []byte("\ufeff")))
 	for _, d := range docs {
@@ -128,25 +130,34 @@ func parsePart(text []byte) ([]*Document, error) {
 	return []*Document{doc}, err
 }
 
-// Parse reads one JSON or YAML document. It returns nil for a text of comments. An error is an *Error.
+// Parse reads one JSON or YAML document within FileLimit. It returns nil for a text of comments. An error is an *Error.
 func Parse(text []byte) (*Document, error) {
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && json.Valid(trimmed) {
-		return ParseJSON(text)
+		return ParseJSON(text, FileLimit())
 	}
-	return ParseYAML(text)
+	return ParseYAML(text, FileLimit())
 }
 
 // ParseJSON reads one JSON document. An error is an *Error.
-func ParseJSON(text []byte) (*Document, error) {
-	root, err := ParseNode(text)
+func ParseJSON(text []byte, limit Limit) (*Document, error) {
+	root, size, err := parseNode(text, limit)
 	if err != nil {
 		return nil, err
 	}
-	return NewDocument(root, text)
+	doc, err := NewDocument(root, text)
+	if err != nil {
+		return nil, err
+	}
+	doc.Size = size
+	return doc, nil
 }
 
-// ParseYAML reads one YAML document. It returns nil for a text of comments. An error is an *Error.
-func ParseYAML(text []byte) (*Document, error) {
+// ParseYAML reads one YAML document. It returns nil for a text of comments. An error is an *Error. It checks the limit twice: in the text, so
+// that the tree is not too large, and in the tree, because conversion to JSON expands aliases.
+func ParseYAML(text []byte, limit Limit) (*Document, error) {
+	if err := checkYAML(text, limit); err != nil {
+		return nil, err
+	}
 	var top yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&top); errors.Is(err, io.EOF) {
@@ -161,6 +172,10 @@ func ParseYAML(text []byte) (*Document, error) {
 		return nil, err
 	}
 	root := top.Content[0]
+	size, err := SizeOf(root, limit)
+	if err != nil {
+		return nil, err
+	}
 	asJSON, err := sigsyaml.YAMLToJSON(text)
 	if err != nil {
 		located := yamlError(err)
@@ -169,7 +184,12 @@ func ParseYAML(text []byte) (*Document, error) {
 		}
 		return nil, located
 	}
-	return NewDocument(root, asJSON)
+	doc, err := NewDocument(root, asJSON)
+	if err != nil {
+		return nil, err
+	}
+	doc.Size = size
+	return doc, nil
 }
 
 // nothingFollows returns an error if another document follows, because readers of a part use its first document only.

@@ -16,23 +16,28 @@ import (
 const maxJSONDepth = 200
 
 // ParseNode reads one JSON value as a YAML syntax tree with the lines and columns of the text, in the order of the text. YAML's own
-// parser cannot read all JSON: it refuses the surrogate pair `"\ud83d\ude00"`.
+// parser cannot read all JSON: it refuses the surrogate pair `"\ud83d\ude00"`. FileLimit bounds its values.
 func ParseNode(text []byte) (*yaml.Node, error) {
-	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
+	node, _, err := parseNode(text, FileLimit())
+	return node, err
+}
+
+func parseNode(text []byte, limit Limit) (*yaml.Node, Size, error) {
+	r := jsonReader{limit: limit.Values, decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
 	r.decoder.UseNumber()
 	node, err := r.value(0)
 	if err != nil {
-		return nil, r.locate(err)
+		return nil, Size{}, r.locate(err)
 	}
 	if _, err := r.decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, r.locate(errors.New("text after the JSON value"))
+		return nil, Size{}, r.locate(errors.New("text after the JSON value"))
 	}
-	return node, nil
+	return node, Size{Values: r.values, Bytes: len(text)}, nil
 }
 
 // parseJSONValues reads consecutive JSON values. With an error it returns the values before it.
 func parseJSONValues(text []byte) (docs []*Document, err error) {
-	r := jsonReader{decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
+	r := jsonReader{limit: FileLimit().Values, decoder: json.NewDecoder(bytes.NewReader(text)), text: text, line: 1, column: 1}
 	r.decoder.UseNumber()
 	for {
 		start := int(r.decoder.InputOffset())
@@ -51,8 +56,9 @@ func parseJSONValues(text []byte) (docs []*Document, err error) {
 	}
 }
 
-// jsonReader counts lines while it reads: line and column are the position of offset.
+// jsonReader counts lines while it reads: line and column are the position of offset. It also counts values, up to limit.
 type jsonReader struct {
+	limit, values        int
 	decoder              *json.Decoder
 	text                 []byte
 	offset, line, column int
@@ -116,6 +122,9 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	if depth > maxJSONDepth {
 		return nil, errors.New("nested too deeply")
 	}
+	if r.values++; r.values > r.limit {
+		return nil, tooManyValues(line, r.limit).Err
+	}
 	node := &yaml.Node{Kind: yaml.ScalarNode, Line: line, Column: column}
 	switch t := token.(type) {
 	case json.Delim:
@@ -144,6 +153,9 @@ func (r *jsonReader) collection(node *yaml.Node, open json.Delim, depth int) err
 		child, err := r.value(depth + 1)
 		if err != nil {
 			return err
+		}
+		if open == '{' && len(node.Content)%2 == 0 && len(child.Value) > maxNameBytes {
+			return errLongName
 		}
 		node.Content = append(node.Content, child)
 	}

@@ -14,12 +14,14 @@ import (
 // readings finds text that readers of YAML read as different values, and numbers that lose digits. kubectl reads YAML 1.1; kustomize and
 // many editors read YAML 1.2. A file must have one meaning.
 type readings struct {
+	// left is how many problems can be reported.
+	left   *int
 	report func(p Path, at *yaml.Node, format string, args ...any)
 }
 
 // compare walks the tree and the value that kubectl reads from it. The target of an alias is checked where it is defined.
 func (r readings) compare(node *yaml.Node, value any, p Path, depth int) {
-	if depth > maxJSONDepth {
+	if depth > maxJSONDepth || *r.left == 0 {
 		return
 	}
 	switch node.Kind {
@@ -45,7 +47,7 @@ func (r readings) mapping(node *yaml.Node, value any, p Path, depth int) {
 	}
 	for i := 0; i < len(node.Content); i += 2 {
 		key, below := node.Content[i], node.Content[i+1]
-		if key.Kind != yaml.ScalarNode {
+		if key.Kind != yaml.ScalarNode || *r.left == 0 {
 			continue
 		}
 		if key.ShortTag() == "!!merge" {
@@ -78,19 +80,26 @@ func (r readings) scalar(node *yaml.Node, value any, p Path) {
 	switch value.(type) {
 	case bool:
 		if !slices.Contains(booleans, node.Value) {
-			r.report(p, node, "must be true or false: %s is a boolean to YAML 1.1 and a text to YAML 1.2", node.Value)
+			r.report(p, node, "must be true or false: %s is a boolean to YAML 1.1 and a text to YAML 1.2", shown(node.Value))
 		}
 	case json.Number:
 		r.number(node, p)
 	case string:
 		if plain && !slices.Contains(texts, node.ShortTag()) {
-			r.report(p, node, "is a text to some readers of YAML and none to others: put quotes around %s", node.Value)
+			r.report(p, node, "is a text to some readers of YAML and none to others: put quotes around %s", shown(node.Value))
 		}
 	}
 }
 
+// maxNumberBytes is more than any number needs. The time to compare a number grows with the square of its digits.
+const maxNumberBytes = 400
+
 func (r readings) number(node *yaml.Node, p Path) {
 	text := node.Value
+	if len(text) > maxNumberBytes {
+		r.report(p, node, "%s is a number of more than %d characters", shown(text), maxNumberBytes)
+		return
+	}
 	if !decimal.MatchString(text) {
 		r.report(p, node, "%s is not a decimal number: leading zeros, 0x, 0o, 0b and _ are read in different ways", text)
 		return

@@ -1,0 +1,41 @@
+package syntax
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"examprep.dev/server/testkit/check"
+)
+
+func TestDocumentsOfFilesHaveALimit(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 64<<10)
+	for name, test := range map[string]struct{ text, want string }{
+		"aliases":        {"kind: List\nitems:\n- &a " + long + "\n" + strings.Repeat("- *a\n", 2000), "line 1036: with aliases expanded, has more than 67108864 bytes as JSON: split it"},
+		"values in JSON": {`{"a":[` + strings.Repeat("0,", 2_100_000) + `0]}`, "line 11: has more than 2000000 values: split it"},
+		"values in YAML": {`a: [` + strings.Repeat("0,", 2_100_000) + `0]`, "line 11: has more than 2000000 values: split it"},
+	} {
+		docs, err := ParseDocuments("f", []byte(test.text), 10)
+		if unreadable, ok := errors.AsType[*Error](err); !ok || unreadable.Error() != test.want || len(docs) > 0 {
+			t.Errorf("%s: have %.200v and %d documents\nwant %s", name, err, len(docs), test.want)
+		}
+	}
+}
+
+// The size is at least that of the JSON text, because it bounds that.
+func TestSizeOfCountsAliasesAsTheirValues(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"- &a {x: &b [1e20, \"<&>\\u2028\\\"\", 2001-1-1, ~]}\n- *a\n- *b\n- {<<: *a, y: [*b, *b]}\n",
+		"- &a x\n- &a [y, z]\n- *a\n",
+	} {
+		doc, err := ParseYAML([]byte(text), FileLimit())
+		check.NoError(t, err)
+		flat, err := ParseJSON(doc.JSON, FileLimit())
+		check.NoError(t, err)
+		if doc.Size.Values < flat.Size.Values || doc.Size.Bytes < flat.Size.Bytes || doc.Size.Values > 2*flat.Size.Values {
+			t.Errorf("%q has the size %+v, its JSON %+v", text, doc.Size, flat.Size)
+		}
+	}
+}

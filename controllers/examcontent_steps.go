@@ -116,7 +116,13 @@ func explainReference(err error) error {
 	}
 	reason, hopeless := v1alpha1.ReasonRefNotFound, false
 	for _, single := range all {
+		omitted, more := errors.AsType[*assemble.OmittedError](single)
 		switch {
+		case more && omitted.Invalid > 0:
+			reason, hopeless = v1alpha1.ReasonRefInvalid, true
+		case more && omitted.Digests > 0:
+			reason = v1alpha1.ReasonRefInvalid
+		case more:
 		case errorIs[*assemble.ChunkMissingError](single):
 		case errorIs[*assemble.ChunkDigestError](single):
 			reason = v1alpha1.ReasonRefInvalid

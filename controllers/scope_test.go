@@ -182,6 +182,9 @@ func TestReferencesThatMayComeRightAreWaitedFor(t *testing.T) {
 		{"missing and another digest", assemble.Errors{missing, digest}, false, v1alpha1.ReasonRefInvalid},
 		{"broken", broken, true, v1alpha1.ReasonRefInvalid},
 		{"missing and broken", assemble.Errors{missing, broken}, true, v1alpha1.ReasonRefInvalid},
+		{"more missing", assemble.Errors{missing, &assemble.OmittedError{Missing: 1}}, false, v1alpha1.ReasonRefNotFound},
+		{"missing and more with another digest", assemble.Errors{missing, &assemble.OmittedError{Digests: 1}}, false, v1alpha1.ReasonRefInvalid},
+		{"missing and more broken", assemble.Errors{missing, &assemble.OmittedError{Digests: 1, Invalid: 1}}, true, v1alpha1.ReasonRefInvalid},
 		{"not asked", unknown, false, ""},
 	} {
 		blocked := asBlocked(explainReference(test.err))

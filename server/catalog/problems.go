@@ -24,6 +24,9 @@ type ValidationError struct {
 // MaxProblems bounds the list of a ValidationError: a broken chunk of questions has thousands.
 const MaxProblems = 100
 
+// MaxQuestions bounds the questions of a paper, in all its chunks.
+const MaxQuestions = maxQuestions
+
 func (e *ValidationError) Error() string {
 	const shown = 5
 	var b strings.Builder

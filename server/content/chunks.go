@@ -104,15 +104,15 @@ func (l *linter) chunk(ctx context.Context, content *Content, at syntax.Path) (c
 	return l.place(ctx, content.Namespace, ref.Name, ref.Key)
 }
 
-// place is Files.place, which reads each chunk once.
+// place is Files.place, which reads a chunk again only after another one: a small file can hold thousands that expand to 16 MiB each.
 func (l *linter) place(ctx context.Context, namespace, name, key string) (chunkPlace, bool) {
 	id := chunkName{objectName{namespace, name}, key}
-	if found, known := l.places[id]; known {
-		return found, true
+	if l.last.text != nil && l.lastName == id {
+		return l.last, true
 	}
 	found, ok := l.files.place(ctx, namespace, name, key)
 	if ok {
-		l.places[id] = found
+		l.lastName, l.last = id, found
 	}
 	return found, ok
 }

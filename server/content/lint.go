@@ -47,7 +47,7 @@ type LintOptions struct {
 func Lint(ctx context.Context, b *Files, options LintOptions) (LintReport, error) {
 	l := linter{
 		files: b, verifiers: options.Verifiers, reported: maps.Clone(b.reported),
-		seen: make(map[*configMap]bool), places: make(map[chunkName]chunkPlace),
+		seen: make(map[*configMap]bool),
 	}
 	l.problems = append(l.problems, b.problems...)
 	report := LintReport{Files: b.files, ExamContents: len(b.Contents), Ignored: b.ignored}
@@ -91,8 +91,9 @@ type linter struct {
 	reported  places
 	// seen are the ConfigMaps whose metadata is checked.
 	seen map[*configMap]bool
-	// places are the chunks with a problem.
-	places map[chunkName]chunkPlace
+	// last is the last chunk with a problem.
+	last     chunkPlace
+	lastName chunkName
 }
 
 type chunkName struct {

@@ -23,6 +23,16 @@ func (e Errors) Error() string {
 	return strings.Join(texts, "; ")
 }
 
+// maxRefused bounds the list of refused references: an exam has thousands of them.
+const maxRefused = 20
+
+// OmittedError is the last of the Errors if more references were refused than are listed. It counts the others by their error.
+type OmittedError struct{ Missing, Digests, Invalid int }
+
+func (e *OmittedError) Error() string {
+	return fmt.Sprintf("and %d more references that cannot be used", e.Missing+e.Digests+e.Invalid)
+}
+
 // Unwrap returns the single errors.
 func (e Errors) Unwrap() []error { return e }
 
@@ -70,8 +80,8 @@ func (e *ChunkMissingError) Error() string {
 
 // Assemble turns a resource and the chunks it refers to into a validated exam.
 //
-// If references fail, it returns the *ChunkMissingError and *RefError of all of them (Errors if there are several) and does not validate the
-// rest. Otherwise it returns a *catalog.ValidationError with fields as paths into the resource. Any other error is the ChunkReader's.
+// If references fail, it returns the *ChunkMissingError and *RefError of the first of them (Errors if there are several; an *OmittedError counts
+// the others) and does not validate the rest. Otherwise it returns a *catalog.ValidationError with fields as paths into the resource. Any other error is the ChunkReader's.
 func Assemble(ctx context.Context, content *v1alpha1.ExamContent, chunks ChunkReader) (catalog.ValidExam, error) {
 	a, err := Read(ctx, content, chunks)
 	if err != nil {
@@ -93,14 +103,15 @@ func Read(ctx context.Context, content *v1alpha1.ExamContent, chunks ChunkReader
 type Assembled struct {
 	// Exam is the exam. It lacks the questions of the references in Refused.
 	Exam catalog.Exam
-	// Refused are the *ChunkMissingError and *RefError of references.
+	// Refused are the *ChunkMissingError and *RefError of references, and an *OmittedError if there are more.
 	Refused Errors
 	// Problems are answers of no kind or of several kinds, which an Exam cannot express. Fields are paths into Exam.
 	Problems []catalog.Problem
 
 	content *v1alpha1.ExamContent
 	chunks  ChunkReader
-	// budget is how many bytes of chunk text can still be read.
+	omitted *OmittedError
+	// budget is how many bytes of chunks can still be read.
 	budget int
 	// spans are, for each paper, the numbers of questions of its chunks, in order; none for inline questions.
 	spans [][]int
@@ -157,6 +168,9 @@ func (a *Assembled) run(ctx context.Context) error {
 func (a *Assembled) readChunks(ctx context.Context, paper int) ([]v1alpha1.Question, error) {
 	var all []v1alpha1.Question
 	for k, source := range a.content.Spec.Papers[paper].QuestionsFrom {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		field := fmt.Sprintf("spec.papers[%d].questionsFrom[%d]", paper, k)
 		questions, err := a.readChunk(ctx, source)
 		var missing *ChunkMissingError
@@ -167,10 +181,10 @@ func (a *Assembled) readChunks(ctx context.Context, paper int) ([]v1alpha1.Quest
 		case errors.As(err, &missing):
 			located := *missing
 			located.Field = field
-			a.Refused = append(a.Refused, &located)
+			a.refuse(&located)
 		case errors.As(err, &invalid), errors.As(err, &digest):
 			ref := source.ConfigMapKeyRef
-			a.Refused = append(a.Refused, &RefError{
+			a.refuse(&RefError{
 				Field:  field,
 				Detail: fmt.Sprintf("ConfigMap %s, key %s: %v", ref.Name, ref.Key, err),
 				Err:    err,
@@ -190,21 +204,58 @@ func (a *Assembled) readChunk(ctx context.Context, source v1alpha1.QuestionSourc
 	if err != nil {
 		return nil, err
 	}
-	if have := ChunkDigest(raw); source.Digest != "" && source.Digest != have {
-		return nil, &ChunkDigestError{Want: source.Digest, Have: have}
+	if err := a.spend(0); err != nil {
+		return nil, err
 	}
-	text, err := ChunkText(raw, MaxChunkBytes)
+	if source.Digest != "" {
+		if have := ChunkDigest(raw); source.Digest != have {
+			_ = a.spend(len(raw)) // the next chunk is refused then
+			return nil, &ChunkDigestError{Want: source.Digest, Have: have}
+		}
+	}
+	text, read, err := chunkText(raw, MaxChunkBytes)
+	if spent := a.spend(read); err == nil {
+		err = spent
+	}
 	if err != nil {
 		return nil, err
 	}
-	if a.budget -= len(text); a.budget < 0 {
-		return nil, &ChunkError{Detail: fmt.Sprintf("the exam's chunks hold more than %d bytes of text together", MaxExamBytes)}
+	decoded := decodeChunk(text)
+	if len(decoded.problems) > 0 {
+		return nil, &decoded.problems[0]
 	}
-	questions, problems := DecodeChunk(text)
-	if len(problems) > 0 {
-		return nil, &problems[0]
+	needed := max(decoded.size.Bytes, decoded.size.Values*valueBytes+len(decoded.questions)*questionBytes)
+	return decoded.questions, a.spend(max(0, needed-read))
+}
+
+// spend takes bytes from the budget. It returns an error if the budget is used up.
+func (a *Assembled) spend(bytes int) error {
+	if a.budget -= bytes; a.budget < 0 {
+		return &ChunkError{Detail: fmt.Sprintf("the exam's chunks hold more than %d bytes of text together", MaxExamBytes)}
 	}
-	return questions, nil
+	return nil
+}
+
+// refuse adds an error to Refused, or counts it.
+func (a *Assembled) refuse(err error) {
+	if len(a.Refused) < maxRefused {
+		a.Refused = append(a.Refused, err)
+		return
+	}
+	if a.omitted == nil {
+		a.omitted = &OmittedError{}
+		a.Refused = append(a.Refused, a.omitted)
+	}
+	var missing *ChunkMissingError
+	var digest *ChunkDigestError
+	switch {
+	case errors.As(err, &missing):
+		a.omitted.Missing++
+	case errors.As(err, &digest):
+		a.omitted.Digests++
+	default:
+		a.omitted.Invalid++
+	}
 }
 
 // Findings are the problems of an exam by the catalogue's rules. Fields are paths into the exam.

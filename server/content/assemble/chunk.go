@@ -20,8 +20,11 @@ import (
 const (
 	// MaxChunkBytes is the limit of one chunk. A ConfigMap holds at most 1 MiB, which gzip can expand to a gigabyte.
 	MaxChunkBytes = 16 << 20
-	// MaxExamBytes is the limit of all chunks of an exam together.
-	MaxExamBytes = 64 << 20
+	// MaxExamBytes is the limit of all chunks of an exam together, with aliases expanded. A chunk of short values counts as the memory that
+	// they need at least: valueBytes each, and questionBytes for each question.
+	MaxExamBytes  = 64 << 20
+	valueBytes    = 32
+	questionBytes = 256
 )
 
 // ChunkReader reads chunks of questions from ConfigMaps, in files or in a cluster.
@@ -71,21 +74,28 @@ var gzipMagic = []byte{0x1f, 0x8b}
 
 // ChunkText decompresses raw if it is gzip, up to limit bytes, and checks that it is UTF-8.
 func ChunkText(raw []byte, limit int) ([]byte, error) {
-	text := raw
+	text, _, err := chunkText(raw, limit)
+	return text, err
+}
+
+// chunkText also returns how many bytes it has read, with an error too.
+func chunkText(raw []byte, limit int) (text []byte, read int, err error) {
+	text = raw
 	if bytes.HasPrefix(raw, gzipMagic) {
 		reader, err := gzip.NewReader(bytes.NewReader(raw))
 		if err != nil {
-			return nil, &ChunkError{Detail: "broken gzip: " + err.Error()}
+			return nil, len(raw), &ChunkError{Detail: "broken gzip: " + err.Error()}
 		}
 		if text, err = io.ReadAll(io.LimitReader(reader, int64(limit)+1)); err != nil {
-			return nil, &ChunkError{Detail: "broken gzip: " + err.Error()}
+			return nil, max(len(raw), len(text)), &ChunkError{Detail: "broken gzip: " + err.Error()}
 		}
 	}
+	read = max(len(raw), len(text))
 	if len(text) > limit {
-		return nil, &ChunkError{Detail: fmt.Sprintf("holds more than %d bytes of text: split it", limit)}
+		return nil, read, &ChunkError{Detail: fmt.Sprintf("holds more than %d bytes of text: split it", limit)}
 	}
 	if !utf8.Valid(text) {
-		return nil, &ChunkError{Line: syntax.LineOfInvalidUTF8(text), Detail: "is not valid UTF-8"}
+		return nil, read, &ChunkError{Line: syntax.LineOfInvalidUTF8(text), Detail: "is not valid UTF-8"}
 	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
+	return bytes.TrimPrefix(text, []byte("\ufeff")), read, nil
 }

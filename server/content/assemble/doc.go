@@ -6,7 +6,8 @@
 // *catalog.ValidationError with fields as paths into the resource, like `spec.papers[2].questions[14].answer`. Several are returned as Errors;
 // errors.As finds each.
 //
-// MaxChunkBytes and MaxExamBytes limit what gzip expands to, so a small ConfigMap cannot fill the operator's memory.
+// MaxChunkBytes and MaxExamBytes limit what gzip and YAML aliases expand to, and a chunk has a limited number of values and questions. So a
+// small ConfigMap cannot fill the operator's memory. One chunk at a time has a syntax tree, which needs more memory than its text.
 //
 // The package imports neither controller-runtime nor a Kubernetes client.
 package assemble

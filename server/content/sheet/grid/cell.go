@@ -39,7 +39,7 @@ type Row struct {
 	Line int
 	// Offset is how much of the table has been read, in the unit of its size.
 	Offset int64
-	// Cells begin with the first column. A cell without content can be missing at the end.
+	// Cells begin with the first column. A cell without content can be missing at the end, and to the right of the last text of the first row.
 	Cells []Cell
 }
 

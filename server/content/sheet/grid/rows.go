@@ -42,6 +42,9 @@ type sheetReader struct {
 	row Row
 	// column is the column of the last cell.
 	column int
+	// width is the column of the last text in the first row; 0 before the end of that row. Cells to the right of it have no empty cells
+	// before them: otherwise a row with one cell would cost as many as a sheet has columns.
+	width int
 }
 
 func (r *sheetReader) read(x *xmlReader) error {
@@ -62,8 +65,10 @@ func (r *sheetReader) read(x *xmlReader) error {
 				err = r.merged(e)
 			}
 		case xml.EndElement:
-			if token.Name.Local == "row" && len(r.row.Cells) > 0 && !r.emit() {
-				return errStop
+			if token.Name.Local == "row" && len(r.row.Cells) > 0 {
+				if err = r.setWidth(); err == nil && !r.emit() {
+					return errStop
+				}
 			}
 		default:
 		}
@@ -77,6 +82,23 @@ func (r *sheetReader) read(x *xmlReader) error {
 func (r *sheetReader) emit() bool {
 	r.row.Offset = r.xml.decoder.InputOffset()
 	return r.yield(r.row, nil)
+}
+
+// setWidth sets the width at the end of the first row.
+func (r *sheetReader) setWidth() error {
+	if r.width > 0 {
+		return nil
+	}
+	r.width = 1
+	for i := range r.row.Cells {
+		if cell := &r.row.Cells[i]; strings.TrimSpace(cell.Text) != "" {
+			r.width = i + 1
+		}
+	}
+	if r.width > maxColumns {
+		return errorf("has more than %d columns", maxColumns)
+	}
+	return nil
 }
 
 func (r *sheetReader) merged(e element) error {
@@ -125,10 +147,14 @@ func (r *sheetReader) cell(e element) error {
 		return err
 	}
 	cell.Line, cell.Column = r.row.Line, column
-	for len(r.row.Cells) < column {
+	before := column - 1 // cells
+	if r.width > 0 {
+		before = min(before, r.width)
+	}
+	for len(r.row.Cells) < before {
 		r.row.Cells = append(r.row.Cells, Cell{Line: r.row.Line, Column: len(r.row.Cells) + 1})
 	}
-	r.row.Cells[column-1] = cell
+	r.row.Cells = append(r.row.Cells, cell)
 	return nil
 }
 

@@ -21,6 +21,8 @@ const (
 	// maxTextBytes bounds the texts of all cells together.
 	maxTextBytes = 256 << 20
 	maxSheets    = 1000
+	// maxRelations bounds the references of a part, of which a byte of XML in the file makes many.
+	maxRelations = 10_000
 )
 
 // Workbook is an open XLSX file.
@@ -168,6 +170,9 @@ func (w *Workbook) relations(part string) (map[string]relation, error) {
 	err := w.read(path.Join(folder, "_rels", name+".rels"), func(x *xmlReader) error {
 		return x.each(func(e element) error {
 			if e.name == "Relationship" && e.attribute("TargetMode") != "External" {
+				if len(found) == maxRelations {
+					return errorf("has a part %.100q with more than %d references", part, maxRelations)
+				}
 				target := e.attribute("Target")
 				if !strings.HasPrefix(target, "/") {
 					target = path.Join(folder, target)

@@ -17,8 +17,18 @@ import (
 	"examprep.dev/server/content/syntax"
 )
 
-// maxRecordBytes bounds a line of JSON Lines.
-const maxRecordBytes = 8 << 20
+// Limits of an input.
+const (
+	// maxRecordBytes bounds a line of JSON Lines.
+	maxRecordBytes = 8 << 20
+	// maxFileBytes bounds a file, and maxExamsBytes exams.json, which is read as one value.
+	maxFileBytes  = 256 << 20
+	maxExamsBytes = 64 << 20
+	maxPapers     = 100_000
+	maxProblems   = 10_000
+	// maxIgnored bounds the names of unknown fields.
+	maxIgnored = 1000
+)
 
 // records reads JSON objects into T and says for each what is wrong with its form, by file, line and field. Fields that
 // T does not know are counted, not refused: the format may grow.
@@ -27,6 +37,8 @@ type records[T any] struct {
 	problems []content.Problem
 	// ignored counts the unknown fields by `file: field`.
 	ignored map[string]int
+	// stop reports whether no more lines should be read; nil: never.
+	stop func() bool
 }
 
 // record is one object and where it stands.
@@ -44,7 +56,25 @@ func (r *records[T]) readLines(ctx context.Context, use func(record[T])) error {
 		return fmt.Errorf("import: %w", err)
 	}
 	defer func() { _ = file.Close() }()
-	return r.scan(ctx, file, use)
+	return r.scan(ctx, &limited{source: file, left: maxFileBytes}, use)
+}
+
+// errLarge is returned by a limited.
+var errLarge = fmt.Errorf("is larger than %d MiB: split the input", maxFileBytes>>20)
+
+// limited is a reader that fails with errLarge after some bytes.
+type limited struct {
+	source io.Reader
+	left   int64
+}
+
+// Read reads from the source.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.source.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errLarge
+	}
+	return n, err
 }
 
 func (r *records[T]) scan(ctx context.Context, source io.Reader, use func(record[T])) error {
@@ -55,6 +85,12 @@ func (r *records[T]) scan(ctx context.Context, source io.Reader, use func(record
 	for scanner.Scan() {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if len(r.problems) > maxProblems || r.stop != nil && r.stop() {
+			return nil
+		}
+		if errors.Is(scanner.Err(), errLarge) {
+			break // the line is cut off
 		}
 		line++
 		text := scanner.Bytes()
@@ -71,6 +107,8 @@ func (r *records[T]) scan(ctx context.Context, source io.Reader, use func(record
 	}
 	if err := scanner.Err(); errors.Is(err, bufio.ErrTooLong) {
 		r.report(line+1, 0, "", fmt.Sprintf("the line is longer than %d bytes", maxRecordBytes))
+	} else if errors.Is(err, errLarge) {
+		r.report(line+1, 0, "", err.Error())
 	} else if err != nil {
 		return fmt.Errorf("import: %s: %w", r.file, err)
 	}
@@ -127,5 +165,9 @@ func (r *records[T]) ignore(p syntax.Path) {
 			names = names.Field(s.Key)
 		}
 	}
-	r.ignored[r.file+": "+names.String()]++
+	name := r.file + ": " + names.String()
+	if _, known := r.ignored[name]; !known && len(r.ignored) >= maxIgnored {
+		name = r.file + ": other fields"
+	}
+	r.ignored[name]++
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,8 +60,22 @@ type readPaper struct {
 func (r *reader) file(name string) string { return filepath.Join(r.folder, name) }
 
 func (r *reader) reportf(at syntax.Position, field, format string, args ...any) {
-	r.problems = append(r.problems, content.Problem{Position: at, Field: field, Detail: fmt.Sprintf(format, args...)})
+	r.add(content.Problem{Position: at, Field: field, Detail: fmt.Sprintf(format, args...)})
 }
+
+// add adds a problem, or after maxProblems that there are more.
+func (r *reader) add(problem content.Problem) {
+	switch {
+	case len(r.problems) < maxProblems:
+		r.problems = append(r.problems, problem)
+	case !r.full():
+		r.problems = append(r.problems, content.Problem{
+			Position: problem.Position, Detail: fmt.Sprintf("the input has more than %d problems; the rest is not read", maxProblems),
+		})
+	}
+}
+
+func (r *reader) full() bool { return len(r.problems) > maxProblems }
 
 // read reads the three files, in the order of their references.
 func (r *reader) read(ctx context.Context) error {
@@ -93,9 +108,13 @@ func (r *reader) read(ctx context.Context) error {
 
 func (r *reader) readExams(context.Context) error {
 	found := records[[]neutralExam]{file: r.file("exams.json")}
-	text, err := os.ReadFile(found.file)
+	text, err := readExams(found.file, maxExamsBytes)
 	if err != nil {
 		return fmt.Errorf("import: %w", err)
+	}
+	if text == nil {
+		r.reportf(syntax.Position{File: found.file}, "", "is larger than %d MiB: split the input", maxExamsBytes>>20)
+		return nil
 	}
 	exams, ok := found.decode(text, 0)
 	finish(r, &found)
@@ -124,8 +143,22 @@ func (r *reader) readExams(context.Context) error {
 	return nil
 }
 
+// readExams returns the text of a file, or nil if it has more than limit bytes.
+func readExams(name string, limit int64) ([]byte, error) {
+	file, err := os.Open(name) //nolint:gosec // a file of the folder that the user named
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil || int64(len(text)) > limit {
+		return nil, err
+	}
+	return text, nil
+}
+
 func (r *reader) readPapers(ctx context.Context) error {
-	found := records[neutralPaper]{file: r.file("papers.jsonl")}
+	found := records[neutralPaper]{file: r.file("papers.jsonl"), stop: r.full}
 	exams := make(map[string]*readExam, len(r.exams))
 	for _, exam := range r.exams {
 		exams[exam.value.ExamKey] = exam
@@ -138,6 +171,8 @@ func (r *reader) readPapers(ctx context.Context) error {
 			r.reportf(paper.at, "paper_id", "is required")
 		case r.papers[id] != nil:
 			r.reportf(paper.at, "paper_id", "paper %s is given already in line %d", id, r.papers[id].at.Line)
+		case len(r.papers) == maxPapers:
+			r.reportf(paper.at, "", "the input has more than %d papers: split it", maxPapers)
 		case exam == nil:
 			r.reportf(paper.at, "exam_key", "exam %q is not in exams.json", paper.value.ExamKey)
 			r.papers[id] = paper // do not report its questions too
@@ -151,7 +186,7 @@ func (r *reader) readPapers(ctx context.Context) error {
 }
 
 func (r *reader) readQuestions(ctx context.Context) error {
-	found := records[neutralQuestion]{file: r.file("questions.jsonl")}
+	found := records[neutralQuestion]{file: r.file("questions.jsonl"), stop: r.full}
 	if info, err := os.Stat(found.file); err == nil {
 		progress.From(ctx).Start("reading "+filepath.Base(found.file), info.Size(), progress.Bytes)
 	}
@@ -177,7 +212,9 @@ func (r *reader) readQuestions(ctx context.Context) error {
 }
 
 func finish[T any](r *reader, found *records[T]) {
-	r.problems = append(r.problems, found.problems...)
+	for _, problem := range found.problems {
+		r.add(problem)
+	}
 	maps.Copy(r.ignored, found.ignored)
 }
 

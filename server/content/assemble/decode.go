@@ -148,7 +148,7 @@ func items(text []byte) (count, end int) {
 	count = 1
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
-		case bytes.IndexByte([]byte(" \t\r\n"), c) >= 0:
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case count > catalog.MaxQuestions:
 			return count, i
 		case quoted && c == '\\':

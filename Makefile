@@ -97,7 +97,8 @@ test-short: deps ## Test PKG in seconds: no race detector, samples of enumeratio
 # processors with the compiler. Programs are not: they would be linked.
 FIRST := ./server/httpapi ./server/gate ./controllers ./server/webhooks/delivery ./server/command ./server/catalog ./server/attempts
 # What is only sampled under the race detector runs whole without it.
-WHOLE := -run 'Interleaving|Histories|RealPapers|LintAgrees' ./server/attempts ./server/keys/directory ./server/catalog ./server/content ./server/content/jsonl
+WHOLE := -run 'Interleaving|Histories|RealPapers|LintAgrees|LittleMemory' \
+	./server/attempts ./server/keys/directory ./server/catalog ./server/content ./server/content/assemble ./server/content/jsonl
 
 .PHONY: test
 test: deps ## Test with the race detector on the servers that make test-servers starts (PKG, TESTFLAGS)

@@ -12,6 +12,7 @@ import (
 	"examprep.dev/api/v1alpha1"
 	"examprep.dev/server/catalog"
 	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/testkit/race"
 )
 
 // allocated returns how many MiB run allocates. Tests that call it must not be parallel.
@@ -23,8 +24,16 @@ func allocated(run func()) uint64 {
 	return (after.TotalAlloc - before.TotalAlloc) >> 20
 }
 
+func skipWithDetector(t *testing.T) {
+	t.Helper()
+	if race.Enabled {
+		t.Skip("the race detector allocates too: make test runs this without it")
+	}
+}
+
 //nolint:paralleltest // it counts the allocations of the process
 func TestHostileChunksNeedLittleMemory(t *testing.T) {
+	skipWithDetector(t)
 	var tags strings.Builder
 	for i := range 2000 {
 		fmt.Fprintf(&tags, "%%TAG !%d! x\n", i)
@@ -125,6 +134,7 @@ func referring(papers, references int, name string) *v1alpha1.ExamContent {
 
 //nolint:paralleltest // it counts the allocations of the process
 func TestManyReferencesNeedLittleMemory(t *testing.T) {
+	skipWithDetector(t)
 	for name, test := range map[string]struct {
 		chunk []byte
 		// most is how many MiB reading can allocate.

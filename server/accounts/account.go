@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +22,8 @@ const (
 	maxName = 200 // in characters, as JSON Schema counts
 	// PersonalKeys is how many active keys an account can have that a sign-in made.
 	PersonalKeys = 25
+	// MaxCreated is how many accounts the sign-ins of a person make. It bounds the keys of a person that hands accounts to others.
+	MaxCreated = 5
 )
 
 // Name returns the name that an account has in PostgreSQL: name in Unicode's form NFC, in which equal texts are equal bytes. It returns
@@ -71,20 +72,18 @@ func named(ctx context.Context, q *accountsdb.Queries, name string) (uuid.UUID, 
 	return id, err
 }
 
-// addPersonal creates a person's own account, of which the person is the owner. Its name is the person's, with -2, -3 … where
-// that is taken, so no name of an administrator's account leads a person into it.
+// addPersonal creates a person's own account. Its name is the person's, with -2, -3 … to -1000 where that is taken, so no name of an
+// administrator's account leads a person into it.
 func addPersonal(ctx context.Context, q *accountsdb.Queries, person Person) (uuid.UUID, error) {
-	id, name := uuid.Must(uuid.NewV7()), personalName(person)
-	for n, free := 2, name; ; n++ {
-		added, err := q.AddAccount(ctx, accountsdb.AddAccountParams{ID: id, Name: free, KeyLimit: PersonalKeys})
-		if err != nil {
-			return uuid.Nil, fmt.Errorf("add account: %w", err)
-		}
-		if added == 1 {
-			return id, nil
-		}
-		free = name + "-" + strconv.Itoa(n)
+	account := accountsdb.AddPersonalAccountParams{
+		ID: uuid.Must(uuid.NewV7()), Name: personalName(person), KeyLimit: PersonalKeys, Issuer: person.Issuer, Subject: person.Subject,
 	}
+	for range 3 { // another transaction can take the name at the same time
+		if added, err := q.AddPersonalAccount(ctx, account); err != nil || added == 1 {
+			return account.ID, err
+		}
+	}
+	return uuid.Nil, &ConflictError{Detail: "No name is free for your account."}
 }
 
 // personalName returns issuer#subject. A hash replaces the subject if the name is too long (a subject can have 255

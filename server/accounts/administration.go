@@ -111,7 +111,7 @@ func (a *Administration) Add(ctx context.Context, account string, person Person,
 // Remove is [Store.Remove] by an administrator.
 func (a *Administration) Remove(ctx context.Context, account string, id uuid.UUID) error {
 	return a.change(ctx, account, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
-		return remove(ctx, q, people, id)
+		return remove(ctx, q, people, id, false)
 	})
 }
 

@@ -144,11 +144,12 @@ func (s *Store) Remove(ctx context.Context, account uuid.UUID, by Person, id uui
 		if actor.Role != Owner && actor.ID != id {
 			return audit.Entry{}, &ForbiddenError{}
 		}
-		return remove(ctx, q, people, id)
+		return remove(ctx, q, people, id, actor.ID == id)
 	})
 }
 
-func remove(ctx context.Context, q *accountsdb.Queries, people *People, id uuid.UUID) (audit.Entry, error) {
+// remove ends a membership or an invitation. leaves: the member itself does it.
+func remove(ctx context.Context, q *accountsdb.Queries, people *People, id uuid.UUID, leaves bool) (audit.Entry, error) {
 	if people.invitation(id) != nil {
 		return audit.Entry{Action: audit.InvitationWithdraw, Target: id.String()}, q.DeleteInvitations(ctx, []uuid.UUID{id})
 	}
@@ -163,6 +164,12 @@ func remove(ctx context.Context, q *accountsdb.Queries, people *People, id uuid.
 	}
 	if err := q.DeleteInvitations(ctx, people.invitedBy(gone)); err != nil {
 		return audit.Entry{}, fmt.Errorf("delete invitations: %w", err)
+	}
+	if len(people.Members) == 1 {
+		last := accountsdb.SetVacatedParams{ID: people.account, Leaves: leaves, Issuer: gone.Issuer, Subject: gone.Subject}
+		if err := q.SetVacated(ctx, last); err != nil {
+			return audit.Entry{}, fmt.Errorf("vacate account: %w", err)
+		}
 	}
 	return audit.Entry{Action: audit.MemberRemove, Target: id.String()}, q.DeleteMember(ctx, id)
 }
@@ -183,24 +190,29 @@ func (s *Store) changeAs(
 
 // change runs do with the account's row locked, so changes of one account wait for each other, and records the change.
 func (s *Store) change(ctx context.Context, account uuid.UUID, do func(*accountsdb.Queries, *People) (audit.Entry, error)) error {
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		q := s.queries.WithTx(tx)
-		if _, err := q.LockAccount(ctx, account); errors.Is(err, pgx.ErrNoRows) {
-			return &NotFoundError{}
-		} else if err != nil {
-			return fmt.Errorf("lock account: %w", err)
-		}
-		people, err := s.people(ctx, q, account)
-		if err != nil {
-			return err
-		}
-		entry, err := do(q, people)
-		if err != nil {
-			return err
-		}
-		entry.Account = account
-		return audit.Record(ctx, tx, entry)
-	})
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.changeIn(ctx, tx, account, do) })
+}
+
+// changeIn is change in a transaction.
+func (s *Store) changeIn(
+	ctx context.Context, tx pgx.Tx, account uuid.UUID, do func(*accountsdb.Queries, *People) (audit.Entry, error),
+) error {
+	q := s.queries.WithTx(tx)
+	if _, err := q.LockAccount(ctx, account); errors.Is(err, pgx.ErrNoRows) {
+		return &NotFoundError{}
+	} else if err != nil {
+		return fmt.Errorf("lock account: %w", err)
+	}
+	people, err := s.people(ctx, q, account)
+	if err != nil {
+		return err
+	}
+	entry, err := do(q, people)
+	if err != nil {
+		return err
+	}
+	entry.Account = account
+	return audit.Record(ctx, tx, entry)
 }
 
 // member returns the membership of a person, nil for none.

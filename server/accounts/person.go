@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,7 +50,7 @@ type Offer struct {
 }
 
 // Enter returns the account that a person works in after a sign-in: the last one that the person chose. A person without an account gets
-// a new one, or a [*NoAccountError] where persons get none. A person without an account who has an open invitation gets none yet
+// one, or a [*NoAccountError] where persons get none, or after [MaxCreated]. A person without an account who has an open invitation gets none yet
 // (an invalid id), and decides first. tx is the transaction of the sign-in.
 func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullUUID, error) {
 	q, none := s.queries.WithTx(tx), uuid.NullUUID{}
@@ -95,19 +96,36 @@ func (s *Store) CreatePersonal(ctx context.Context, person Person) (id uuid.UUID
 	return id, err
 }
 
+// createPersonal makes the person the owner of an account: of the newest one that the person created and left as its last member,
+// else of a new one. So a person that leaves gets no second limit of keys.
 func (s *Store) createPersonal(ctx context.Context, q *accountsdb.Queries, tx pgx.Tx, person Person) (uuid.UUID, error) {
 	if !s.personal {
 		return uuid.Nil, &NoAccountError{}
 	}
-	id, err := addPersonal(ctx, q, person)
+	created, err := q.AccountsCreatedBy(ctx, accountsdb.AccountsCreatedByParams{Issuer: person.Issuer, Subject: person.Subject, Page: MaxCreated})
 	if err != nil {
-		return id, err
+		return uuid.Nil, fmt.Errorf("read created accounts: %w", err)
 	}
 	member := Member{ID: uuid.Must(uuid.NewV7()), Person: person, Role: Owner, CreatedBy: person.Name()}
-	if err := s.addMember(ctx, q, id, member); err != nil {
-		return id, err
+	entry := audit.Entry{Action: audit.MemberAdd, Target: member.ID.String(), Detail: map[string]any{"role": Owner}}
+	var id uuid.UUID
+	switch i := slices.IndexFunc(created, func(a accountsdb.AccountsCreatedByRow) bool { return a.Vacant }); {
+	case i >= 0:
+		id = created[i].ID
+	case len(created) == MaxCreated:
+		return uuid.Nil, &NoAccountError{}
+	default:
+		entry.Action, entry.Detail = audit.AccountCreate, nil
+		if id, err = addPersonal(ctx, q, person); err != nil {
+			return uuid.Nil, fmt.Errorf("add account: %w", err)
+		}
 	}
-	return id, audit.Record(ctx, tx, audit.Entry{Account: id, Action: audit.AccountCreate, Target: member.ID.String()})
+	return id, s.changeIn(ctx, tx, id, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
+		if len(people.Members) > 0 {
+			return entry, &ConflictError{Detail: "Another person became a member of your account at the same time: sign in again."}
+		}
+		return entry, s.addMember(ctx, q, id, member)
+	})
 }
 
 // Memberships returns the accounts of a person, the last that the person chose first.

@@ -23,19 +23,74 @@ func (q *Queries) AccountNamed(ctx context.Context, name string) (uuid.UUID, err
 	return id, err
 }
 
-const addAccount = `-- name: AddAccount :execrows
-INSERT INTO accounts (id, name, key_limit) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING
+const accountsCreatedBy = `-- name: AccountsCreatedBy :many
+SELECT a.id, (a.vacated AND NOT EXISTS (SELECT FROM account_members m WHERE m.account_id = a.id))::boolean AS vacant
+FROM accounts a WHERE a.creator_issuer = $1::text AND a.creator_subject = $2::text
+ORDER BY a.created_at DESC, a.id DESC LIMIT $3
 `
 
-type AddAccountParams struct {
-	ID       uuid.UUID
-	Name     string
-	KeyLimit int32
+type AccountsCreatedByParams struct {
+	Issuer  string
+	Subject string
+	Page    int32
 }
 
-// Inserts nothing if the name is taken.
-func (q *Queries) AddAccount(ctx context.Context, arg AddAccountParams) (int64, error) {
-	result, err := q.db.Exec(ctx, addAccount, arg.ID, arg.Name, arg.KeyLimit)
+type AccountsCreatedByRow struct {
+	ID     uuid.UUID
+	Vacant bool
+}
+
+// The accounts that a person created, the newest first.
+func (q *Queries) AccountsCreatedBy(ctx context.Context, arg AccountsCreatedByParams) ([]AccountsCreatedByRow, error) {
+	rows, err := q.db.Query(ctx, accountsCreatedBy, arg.Issuer, arg.Subject, arg.Page)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []AccountsCreatedByRow
+	for rows.Next() {
+		var i AccountsCreatedByRow
+		if err := rows.Scan(&i.ID, &i.Vacant); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const addPersonalAccount = `-- name: AddPersonalAccount :execrows
+WITH RECURSIVE names AS (
+    SELECT 1 AS n, $5::text AS name
+    UNION ALL
+    SELECT n + 1, $5::text || '-' || (n + 1)::text FROM names
+    WHERE n < 1000 AND EXISTS (SELECT FROM accounts a WHERE a.name = names.name)
+)
+INSERT INTO accounts (id, name, key_limit, creator_issuer, creator_subject)
+SELECT $1::uuid, name, $2::integer, $3::text, $4::text FROM names ORDER BY n DESC LIMIT 1
+ON CONFLICT (name) DO NOTHING
+`
+
+type AddPersonalAccountParams struct {
+	ID       uuid.UUID
+	KeyLimit int32
+	Issuer   string
+	Subject  string
+	Name     string
+}
+
+// Inserts an account with the first free name of @name, @name-2 … @name-1000. Inserts nothing if another transaction takes that name at
+// the same time, or if none is free.
+func (q *Queries) AddPersonalAccount(ctx context.Context, arg AddPersonalAccountParams) (int64, error) {
+	result, err := q.db.Exec(ctx, addPersonalAccount,
+		arg.ID,
+		arg.KeyLimit,
+		arg.Issuer,
+		arg.Subject,
+		arg.Name,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -504,5 +559,28 @@ type SetRoleParams struct {
 
 func (q *Queries) SetRole(ctx context.Context, arg SetRoleParams) error {
 	_, err := q.db.Exec(ctx, setRole, arg.ID, arg.Role)
+	return err
+}
+
+const setVacated = `-- name: SetVacated :exec
+UPDATE accounts SET vacated = coalesce($1::boolean AND creator_issuer = $2::text AND creator_subject = $3::text, false)
+WHERE id = $4
+`
+
+type SetVacatedParams struct {
+	Leaves  bool
+	Issuer  string
+	Subject string
+	ID      uuid.UUID
+}
+
+// Notes whether the last member of an account, who is the person, leaves the account and has created it.
+func (q *Queries) SetVacated(ctx context.Context, arg SetVacatedParams) error {
+	_, err := q.db.Exec(ctx, setVacated,
+		arg.Leaves,
+		arg.Issuer,
+		arg.Subject,
+		arg.ID,
+	)
 	return err
 }

@@ -22,8 +22,15 @@ CREATE TABLE accounts (
                AND name !~ '[\s\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]$'),
     -- How many active keys its members can create.
     key_limit  integer NOT NULL DEFAULT 1000 CHECK (key_limit >= 0),
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    -- The person whose sign-in made the account, as in account_members. NULL for an account that an administrator made.
+    creator_issuer  text CHECK (creator_issuer <> ''),
+    creator_subject text CHECK (creator_subject <> ''),
+    -- The creator has left the account as its last member. Then the creator's next sign-in enters it again.
+    vacated    boolean NOT NULL DEFAULT false,
+    CHECK ((creator_issuer IS NULL) = (creator_subject IS NULL))
 );
+CREATE INDEX accounts_by_creator ON accounts (creator_issuer, creator_subject) WHERE creator_issuer IS NOT NULL;
 
 CREATE TABLE api_keys (
     id           uuid PRIMARY KEY,

@@ -6,9 +6,29 @@ INSERT INTO accounts (id, name) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET name = excluded.name
 RETURNING id;
 
--- name: AddAccount :execrows
--- Inserts nothing if the name is taken.
-INSERT INTO accounts (id, name, key_limit) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING;
+-- name: AddPersonalAccount :execrows
+-- Inserts an account with the first free name of @name, @name-2 … @name-1000. Inserts nothing if another transaction takes that name at
+-- the same time, or if none is free.
+WITH RECURSIVE names AS (
+    SELECT 1 AS n, @name::text AS name
+    UNION ALL
+    SELECT n + 1, @name::text || '-' || (n + 1)::text FROM names
+    WHERE n < 1000 AND EXISTS (SELECT FROM accounts a WHERE a.name = names.name)
+)
+INSERT INTO accounts (id, name, key_limit, creator_issuer, creator_subject)
+SELECT @id::uuid, name, @key_limit::integer, @issuer::text, @subject::text FROM names ORDER BY n DESC LIMIT 1
+ON CONFLICT (name) DO NOTHING;
+
+-- name: AccountsCreatedBy :many
+-- The accounts that a person created, the newest first.
+SELECT a.id, (a.vacated AND NOT EXISTS (SELECT FROM account_members m WHERE m.account_id = a.id))::boolean AS vacant
+FROM accounts a WHERE a.creator_issuer = @issuer::text AND a.creator_subject = @subject::text
+ORDER BY a.created_at DESC, a.id DESC LIMIT @page;
+
+-- name: SetVacated :exec
+-- Notes whether the last member of an account, who is the person, leaves the account and has created it.
+UPDATE accounts SET vacated = coalesce(@leaves::boolean AND creator_issuer = @issuer::text AND creator_subject = @subject::text, false)
+WHERE id = @id;
 
 -- name: AccountNamed :one
 SELECT id FROM accounts WHERE name = $1;

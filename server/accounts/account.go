@@ -24,6 +24,8 @@ const (
 	PersonalKeys = 25
 	// MaxCreated is how many accounts the sign-ins of a person make. It bounds the keys of a person that hands accounts to others.
 	MaxCreated = 5
+	// MaxAccounts is the maximum of accounts of a person.
+	MaxAccounts = 100
 )
 
 // Name returns the name that an account has in PostgreSQL: name in Unicode's form NFC, in which equal texts are equal bytes. It returns

@@ -60,7 +60,7 @@ func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullU
 	if err := q.SetEmail(ctx, accountsdb.SetEmailParams{Issuer: person.Issuer, Subject: person.Subject, Email: person.Email}); err != nil {
 		return none, fmt.Errorf("set email: %w", err)
 	}
-	known, err := memberships(ctx, q, person)
+	known, err := memberships(ctx, q, person, 1)
 	if err != nil {
 		return none, err
 	}
@@ -83,7 +83,7 @@ func (s *Store) CreatePersonal(ctx context.Context, person Person) (id uuid.UUID
 		if err := q.LockPerson(ctx, person.Name()); err != nil {
 			return fmt.Errorf("lock person: %w", err)
 		}
-		known, err := memberships(ctx, q, person)
+		known, err := memberships(ctx, q, person, 1)
 		if err != nil {
 			return err
 		}
@@ -128,13 +128,13 @@ func (s *Store) createPersonal(ctx context.Context, q *accountsdb.Queries, tx pg
 	})
 }
 
-// Memberships returns the accounts of a person, the last that the person chose first.
+// Memberships returns the accounts of a person, at most [MaxAccounts], the last that the person chose first.
 func (s *Store) Memberships(ctx context.Context, person Person) ([]Membership, error) {
-	return memberships(ctx, s.queries, person)
+	return memberships(ctx, s.queries, person, MaxAccounts)
 }
 
-func memberships(ctx context.Context, q *accountsdb.Queries, person Person) ([]Membership, error) {
-	rows, err := q.MembershipsOf(ctx, accountsdb.MembershipsOfParams{Issuer: person.Issuer, Subject: person.Subject})
+func memberships(ctx context.Context, q *accountsdb.Queries, person Person, most int32) ([]Membership, error) {
+	rows, err := q.MembershipsOf(ctx, accountsdb.MembershipsOfParams{Issuer: person.Issuer, Subject: person.Subject, Page: most})
 	if err != nil {
 		return nil, fmt.Errorf("read memberships: %w", err)
 	}
@@ -240,7 +240,15 @@ func (s *Store) answer(
 	})
 }
 
+// addMember adds a member, or returns a [*ConflictError]. A caller that holds the person's lock cannot exceed [MaxAccounts].
 func (s *Store) addMember(ctx context.Context, q *accountsdb.Queries, account uuid.UUID, member Member) error {
+	known, err := q.CountMemberships(ctx, accountsdb.CountMembershipsParams{Issuer: member.Issuer, Subject: member.Subject})
+	if err != nil {
+		return fmt.Errorf("count memberships: %w", err)
+	}
+	if known >= MaxAccounts {
+		return &ConflictError{Detail: fmt.Sprintf("A person can be a member of at most %d accounts: leave one first.", MaxAccounts)}
+	}
 	added, err := q.InsertMember(ctx, accountsdb.InsertMemberParams{
 		ID: member.ID, AccountID: account, Issuer: member.Issuer, Subject: member.Subject, Email: member.Email, Role: string(member.Role),
 		CreatedBy: member.CreatedBy, Now: s.now(),

@@ -101,3 +101,30 @@ func TestTheNamesThatAnAccountTriesAreBounded(t *testing.T) {
 	check.NoError(t, err)
 	check.Equal(t, testkit.Get[string](t, f.pool, "SELECT name FROM accounts WHERE id = $1", entered.UUID), name+"-700", "name")
 }
+
+// TestAPersonHasABoundedNumberOfAccounts: a sign-in, and the list, read no more.
+func TestAPersonHasABoundedNumberOfAccounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ada, bob := person("ada"), person("bob")
+	own, other := f.owned(ada), f.owned(bob)
+	testkit.Exec(t, f.pool, `WITH made AS (INSERT INTO accounts (id, name) SELECT gen_random_uuid(), 'n' || n FROM generate_series(1, $1::int) n RETURNING id)
+		INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
+		SELECT gen_random_uuid(), id, $2, 'ada', '', 'viewer', now(), 'root@bastion', now() - interval '1 day' FROM made`, accounts.MaxAccounts-1, issuer)
+	invited, err := f.Invite(t.Context(), other, bob, ada.Email, accounts.Viewer)
+	check.NoError(t, err)
+	_, err = f.Accept(t.Context(), ada, invited.ID)
+	expect[*accounts.ConflictError](t, "one account more", err)
+	_, err = f.admin.Add(t.Context(), bob.Name(), ada, accounts.Viewer)
+	expect[*accounts.ConflictError](t, "one more by an administrator", err)
+	entered, err := f.enter(ada)
+	check.NoError(t, err)
+	check.Equal(t, entered.UUID, own, "account that the person chose last")
+
+	testkit.Exec(t, f.pool, "UPDATE account_members SET account_id = $1, chosen_at = now() - interval '2 days' WHERE id = (SELECT id FROM account_members WHERE role = 'viewer' LIMIT 1)", other)
+	found, err := f.Memberships(t.Context(), ada)
+	check.NoError(t, err)
+	check.Equal(t, len(found), accounts.MaxAccounts, "listed accounts")
+	f.leave(other, ada)
+	check.Equal(t, f.join(other, bob, ada, accounts.Developer).Role, accounts.Developer, "role after the person left an account")
+}

@@ -121,6 +121,22 @@ func (q *Queries) ChooseMembership(ctx context.Context, arg ChooseMembershipPara
 	return result.RowsAffected(), nil
 }
 
+const countMemberships = `-- name: CountMemberships :one
+SELECT count(*) FROM account_members WHERE issuer = $1 AND subject = $2
+`
+
+type CountMembershipsParams struct {
+	Issuer  string
+	Subject string
+}
+
+func (q *Queries) CountMemberships(ctx context.Context, arg CountMembershipsParams) (int64, error) {
+	row := q.db.QueryRow(ctx, countMemberships, arg.Issuer, arg.Subject)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const deleteInvitations = `-- name: DeleteInvitations :exec
 DELETE FROM account_invitations WHERE id = ANY ($1::uuid[])
 `
@@ -428,12 +444,13 @@ const membershipsOf = `-- name: MembershipsOf :many
 SELECT m.id, m.account_id, a.name AS account, m.role
 FROM account_members m JOIN accounts a ON a.id = m.account_id
 WHERE m.issuer = $1 AND m.subject = $2
-ORDER BY m.chosen_at DESC, m.id
+ORDER BY m.chosen_at DESC, m.id LIMIT $3
 `
 
 type MembershipsOfParams struct {
 	Issuer  string
 	Subject string
+	Page    int32
 }
 
 type MembershipsOfRow struct {
@@ -445,7 +462,7 @@ type MembershipsOfRow struct {
 
 // The accounts of a person, the last that the person chose first.
 func (q *Queries) MembershipsOf(ctx context.Context, arg MembershipsOfParams) ([]MembershipsOfRow, error) {
-	rows, err := q.db.Query(ctx, membershipsOf, arg.Issuer, arg.Subject)
+	rows, err := q.db.Query(ctx, membershipsOf, arg.Issuer, arg.Subject, arg.Page)
 	if err != nil {
 		return nil, err
 	}

@@ -55,8 +55,11 @@ SELECT pg_advisory_xact_lock(hashtextextended('examprep.person ' || @person::tex
 -- The accounts of a person, the last that the person chose first.
 SELECT m.id, m.account_id, a.name AS account, m.role
 FROM account_members m JOIN accounts a ON a.id = m.account_id
-WHERE m.issuer = $1 AND m.subject = $2
-ORDER BY m.chosen_at DESC, m.id;
+WHERE m.issuer = @issuer AND m.subject = @subject
+ORDER BY m.chosen_at DESC, m.id LIMIT @page;
+
+-- name: CountMemberships :one
+SELECT count(*) FROM account_members WHERE issuer = $1 AND subject = $2;
 
 -- name: ChooseMembership :execrows
 UPDATE account_members SET chosen_at = @now WHERE account_id = @account_id AND issuer = @issuer AND subject = @subject;

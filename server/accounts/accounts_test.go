@@ -60,6 +60,23 @@ func (f *fixture) acting(kind audit.ActorKind, name string) context.Context {
 	return audit.WithActor(f.t.Context(), audit.Actor{Kind: kind, Name: name, RequestID: "r"})
 }
 
+// CreatePersonal is the store's, in a transaction of its own. So is Accept.
+func (f *fixture) CreatePersonal(ctx context.Context, of accounts.Person) (account uuid.UUID, err error) {
+	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+		account, err = f.Store.CreatePersonal(ctx, tx, of)
+		return err
+	})
+	return account, err
+}
+
+func (f *fixture) Accept(ctx context.Context, joining accounts.Person, invitation uuid.UUID) (account uuid.UUID, err error) {
+	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
+		account, err = f.Store.Accept(ctx, tx, joining, invitation)
+		return err
+	})
+	return account, err
+}
+
 // owned returns an account whose owner the person is.
 func (f *fixture) owned(owner accounts.Person) uuid.UUID {
 	f.t.Helper()

@@ -45,10 +45,7 @@ func (a *Administration) All(ctx context.Context) iter.Seq2[Account, error] {
 				return
 			}
 			for _, row := range rows {
-				account := Account{
-					ID: row.ID, Name: row.Name, CreatedAt: row.CreatedAt, KeyLimit: int(row.KeyLimit),
-					Members: int(row.Members), Invitations: int(row.Invitations),
-				}
+				account := Account{row.ID, row.Name, row.CreatedAt, int(row.KeyLimit), int(row.Members), int(row.Invitations)}
 				if !yield(account, nil) {
 					return
 				}
@@ -93,17 +90,14 @@ func (a *Administration) Add(ctx context.Context, account string, person Person,
 		return added, &InvalidError{Field: "subject", Detail: "must be ISSUER#SUBJECT, as the provider knows the person"}
 	}
 	err = a.change(ctx, account, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
-		switch {
-		case len(people.Members) == 0 && role != Owner:
-			return audit.Entry{}, errFirstIsOwner()
-		case len(people.Members)+len(people.Invitations) >= MaxPeople:
+		if len(people.Members)+len(people.Invitations) >= MaxPeople {
 			return audit.Entry{}, &LimitError{}
 		}
 		added = Member{
 			ID: uuid.Must(uuid.NewV7()), Person: person, Role: role, CreatedAt: a.store.now().UTC(), CreatedBy: administrator(ctx),
 		}
 		return audit.Entry{Action: audit.MemberAdd, Target: added.ID.String(), Detail: map[string]any{"role": role}},
-			a.store.addMember(ctx, q, people.account, added)
+			a.store.addMember(ctx, q, people, added)
 	})
 	return added, err
 }
@@ -126,9 +120,7 @@ func (a *Administration) LimitKeys(ctx context.Context, account string, most int
 	})
 }
 
-func (a *Administration) change(
-	ctx context.Context, account string, do func(*accountsdb.Queries, *People) (audit.Entry, error),
-) error {
+func (a *Administration) change(ctx context.Context, account string, do edit) error {
 	id, err := named(ctx, a.store.queries, account)
 	if err != nil {
 		return err

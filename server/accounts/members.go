@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -81,7 +82,7 @@ func (s *Store) invite(
 		return invited, entry, err
 	}
 	if len(people.Members) == 0 && role != Owner {
-		return invited, entry, errFirstIsOwner()
+		return invited, entry, errFirstIsOwner
 	}
 	ended, open := people.ended, 0
 	for _, known := range people.Invitations {
@@ -165,14 +166,12 @@ func remove(ctx context.Context, q *accountsdb.Queries, people *People, id uuid.
 	if err := q.DeleteInvitations(ctx, people.invitedBy(gone)); err != nil {
 		return audit.Entry{}, fmt.Errorf("delete invitations: %w", err)
 	}
-	if len(people.Members) == 1 {
-		last := accountsdb.SetVacatedParams{ID: people.account, Leaves: leaves, Issuer: gone.Issuer, Subject: gone.Subject}
-		if err := q.SetVacated(ctx, last); err != nil {
-			return audit.Entry{}, fmt.Errorf("vacate account: %w", err)
-		}
-	}
-	return audit.Entry{Action: audit.MemberRemove, Target: id.String()}, q.DeleteMember(ctx, id)
+	return audit.Entry{Action: audit.MemberRemove, Target: id.String()},
+		q.DeleteMember(ctx, accountsdb.DeleteMemberParams{ID: id, Leaves: leaves})
 }
+
+// edit changes the members or invitations of a locked account, and returns the record of that.
+type edit func(*accountsdb.Queries, *People) (audit.Entry, error)
 
 // changeAs runs do as a member whose role covers needed.
 func (s *Store) changeAs(
@@ -189,14 +188,12 @@ func (s *Store) changeAs(
 }
 
 // change runs do with the account's row locked, so changes of one account wait for each other, and records the change.
-func (s *Store) change(ctx context.Context, account uuid.UUID, do func(*accountsdb.Queries, *People) (audit.Entry, error)) error {
+func (s *Store) change(ctx context.Context, account uuid.UUID, do edit) error {
 	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.changeIn(ctx, tx, account, do) })
 }
 
 // changeIn is change in a transaction.
-func (s *Store) changeIn(
-	ctx context.Context, tx pgx.Tx, account uuid.UUID, do func(*accountsdb.Queries, *People) (audit.Entry, error),
-) error {
+func (s *Store) changeIn(ctx context.Context, tx pgx.Tx, account uuid.UUID, do edit) error {
 	q := s.queries.WithTx(tx)
 	if _, err := q.LockAccount(ctx, account); errors.Is(err, pgx.ErrNoRows) {
 		return &NotFoundError{}
@@ -217,27 +214,22 @@ func (s *Store) changeIn(
 
 // member returns the membership of a person, nil for none.
 func (p *People) member(person Person) *Member {
-	for i, member := range p.Members {
-		if member.Issuer == person.Issuer && member.Subject == person.Subject {
-			return &p.Members[i]
-		}
-	}
-	return nil
+	return find(p.Members, func(m *Member) bool { return m.Issuer == person.Issuer && m.Subject == person.Subject })
 }
 
 func (p *People) byID(id uuid.UUID) *Member {
-	for i, member := range p.Members {
-		if member.ID == id {
-			return &p.Members[i]
-		}
-	}
-	return nil
+	return find(p.Members, func(m *Member) bool { return m.ID == id })
 }
 
 func (p *People) invitation(id uuid.UUID) *Invitation {
-	for i, invitation := range p.Invitations {
-		if invitation.ID == id {
-			return &p.Invitations[i]
+	return find(p.Invitations, func(i *Invitation) bool { return i.ID == id })
+}
+
+// find returns the first element that matches, nil for none.
+func find[E any](list []E, matches func(*E) bool) *E {
+	for i := range list {
+		if matches(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil
@@ -255,19 +247,11 @@ func (p *People) invitedBy(member Member) (ids []uuid.UUID) {
 
 // checkOwner returns a [*ConflictError] if there are members and no owner. A member without a role has left.
 func (p *People) checkOwner() error {
-	left := false
-	for _, member := range p.Members {
-		if member.Role == Owner {
-			return nil
-		}
-		left = left || member.Role != ""
-	}
-	if left {
+	left := slices.ContainsFunc(p.Members, func(m Member) bool { return m.Role != "" })
+	if left && !slices.ContainsFunc(p.Members, func(m Member) bool { return m.Role == Owner }) {
 		return &ConflictError{Detail: "The account would have no owner: make another member an owner first."}
 	}
 	return nil
 }
 
-func errFirstIsOwner() error {
-	return &ConflictError{Detail: "The first member of an account is an owner."}
-}
+var errFirstIsOwner = &ConflictError{Detail: "The first member of an account is an owner."}

@@ -1,10 +1,10 @@
 package accounts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,17 +52,13 @@ type Offer struct {
 // Enter returns the account that a person works in after a sign-in: the last one that the person chose. A person without an account gets
 // one, or a [*NoAccountError] where persons get none, or after [MaxCreated]. A person without an account who has an open invitation gets none yet
 // (an invalid id), and decides first. tx is the transaction of the sign-in.
-func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullUUID, error) {
-	q, none := s.queries.WithTx(tx), uuid.NullUUID{}
-	if err := q.LockPerson(ctx, person.Name()); err != nil {
-		return none, fmt.Errorf("lock person: %w", err)
+func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (none uuid.NullUUID, err error) {
+	q, known, err := s.lock(ctx, tx, person)
+	if err != nil {
+		return none, err
 	}
 	if err := q.SetEmail(ctx, accountsdb.SetEmailParams{Issuer: person.Issuer, Subject: person.Subject, Email: person.Email}); err != nil {
 		return none, fmt.Errorf("set email: %w", err)
-	}
-	known, err := memberships(ctx, q, person, 1)
-	if err != nil {
-		return none, err
 	}
 	if len(known) > 0 {
 		return uuid.NullUUID{UUID: known[0].Account, Valid: true}, nil
@@ -75,25 +71,28 @@ func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (uuid.NullU
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
+// lock makes changes of one person's accounts wait for each other, and returns the account that the person chose last. An account is
+// locked after its person.
+func (s *Store) lock(ctx context.Context, tx pgx.Tx, person Person) (q *accountsdb.Queries, known []Membership, err error) {
+	q = s.queries.WithTx(tx)
+	if err := q.LockPerson(ctx, person.Name()); err != nil {
+		return nil, nil, fmt.Errorf("lock person: %w", err)
+	}
+	known, err = memberships(ctx, q, person, 1)
+	return q, known, err
+}
+
 // CreatePersonal gives a person without an account one of its own, or a [*NoAccountError] where persons get none. A person who has one gets a
-// [*ConflictError].
-func (s *Store) CreatePersonal(ctx context.Context, person Person) (id uuid.UUID, err error) {
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		q := s.queries.WithTx(tx)
-		if err := q.LockPerson(ctx, person.Name()); err != nil {
-			return fmt.Errorf("lock person: %w", err)
-		}
-		known, err := memberships(ctx, q, person, 1)
-		if err != nil {
-			return err
-		}
-		if len(known) > 0 {
-			return &ConflictError{Detail: "You are a member of an account already."}
-		}
-		id, err = s.createPersonal(ctx, q, tx, person)
-		return err
-	})
-	return id, err
+// [*ConflictError]. tx is the transaction that moves the session.
+func (s *Store) CreatePersonal(ctx context.Context, tx pgx.Tx, person Person) (uuid.UUID, error) {
+	q, known, err := s.lock(ctx, tx, person)
+	if err != nil {
+		return uuid.Nil, err
+	}
+	if len(known) > 0 {
+		return uuid.Nil, &ConflictError{Detail: "You are a member of an account already."}
+	}
+	return s.createPersonal(ctx, q, tx, person)
 }
 
 // createPersonal makes the person the owner of an account: of the newest one that the person created and left as its last member,
@@ -109,9 +108,9 @@ func (s *Store) createPersonal(ctx context.Context, q *accountsdb.Queries, tx pg
 	member := Member{ID: uuid.Must(uuid.NewV7()), Person: person, Role: Owner, CreatedBy: person.Name()}
 	entry := audit.Entry{Action: audit.MemberAdd, Target: member.ID.String(), Detail: map[string]any{"role": Owner}}
 	var id uuid.UUID
-	switch i := slices.IndexFunc(created, func(a accountsdb.AccountsCreatedByRow) bool { return a.Vacant }); {
-	case i >= 0:
-		id = created[i].ID
+	switch vacant := find(created, func(a *accountsdb.AccountsCreatedByRow) bool { return a.Vacant }); {
+	case vacant != nil:
+		id = vacant.ID
 	case len(created) == MaxCreated:
 		return uuid.Nil, &NoAccountError{}
 	default:
@@ -124,7 +123,7 @@ func (s *Store) createPersonal(ctx context.Context, q *accountsdb.Queries, tx pg
 		if len(people.Members) > 0 {
 			return entry, &ConflictError{Detail: "Another person became a member of your account at the same time: sign in again."}
 		}
-		return entry, s.addMember(ctx, q, id, member)
+		return entry, s.addMember(ctx, q, people, member)
 	})
 }
 
@@ -176,57 +175,52 @@ func (s *Store) offers(ctx context.Context, q *accountsdb.Queries, person Person
 	}
 	found := make([]Offer, len(rows))
 	for i, row := range rows {
-		found[i] = Offer{
-			ID: row.ID, Account: row.Account, Role: Role(row.Role), Inviter: row.Inviter, CreatedAt: row.CreatedAt, ExpiresAt: row.ExpiresAt,
-		}
-		if found[i].Inviter == "" {
-			found[i].Inviter = Creator(row.CreatedBy)
-		}
+		found[i] = Offer{row.ID, row.Account, Role(row.Role), cmp.Or(row.Inviter, Creator(row.CreatedBy)), row.CreatedAt, row.ExpiresAt}
 	}
 	return found, nil
 }
 
 // Accept makes a person a member of the account that an open invitation of the person's address names, and returns the account. It
-// returns a [*NotFoundError] if there is no such invitation, and a [*ConflictError] if the person is a member already.
-func (s *Store) Accept(ctx context.Context, person Person, invitation uuid.UUID) (account uuid.UUID, err error) {
-	err = s.answer(ctx, person, invitation, func(q *accountsdb.Queries, people *People, offered Invitation) (audit.Entry, error) {
-		switch {
-		case people.member(person) != nil:
-			return audit.Entry{}, &ConflictError{Detail: "You are a member of this account already."}
-		case len(people.Members) == 0 && offered.Role != Owner:
-			return audit.Entry{}, errFirstIsOwner()
-		}
+// returns a [*NotFoundError] if there is no such invitation, and a [*ConflictError] if the person is a member already, or of [MaxAccounts].
+// tx is the transaction that moves the session.
+func (s *Store) Accept(ctx context.Context, tx pgx.Tx, person Person, invitation uuid.UUID) (account uuid.UUID, err error) {
+	if _, _, err := s.lock(ctx, tx, person); err != nil {
+		return account, err
+	}
+	err = s.answer(ctx, tx, person, invitation, func(q *accountsdb.Queries, people *People, offered Invitation) (audit.Entry, error) {
 		account = people.account
 		member := Member{ID: uuid.Must(uuid.NewV7()), Person: person, Role: offered.Role, CreatedBy: offered.CreatedBy}
 		detail := map[string]any{"member": member.ID, "role": offered.Role}
-		return audit.Entry{Action: audit.InvitationAccept, Detail: detail}, s.addMember(ctx, q, account, member)
+		return audit.Entry{Action: audit.InvitationAccept, Detail: detail}, s.addMember(ctx, q, people, member)
 	})
 	return account, err
 }
 
 // Decline ends an open invitation of a person's address, or returns a [*NotFoundError].
 func (s *Store) Decline(ctx context.Context, person Person, invitation uuid.UUID) error {
-	return s.answer(ctx, person, invitation, func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error) {
-		return audit.Entry{Action: audit.InvitationDecline}, nil
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		return s.answer(ctx, tx, person, invitation, func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error) {
+			return audit.Entry{Action: audit.InvitationDecline}, nil
+		})
 	})
 }
 
 // answer ends an invitation of the person's address as do says.
 func (s *Store) answer(
-	ctx context.Context, person Person, id uuid.UUID, do func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error),
+	ctx context.Context, tx pgx.Tx, person Person, id uuid.UUID, do func(*accountsdb.Queries, *People, Invitation) (audit.Entry, error),
 ) error {
 	email, err := foldEmail(person.Email)
 	if err != nil {
 		return &NotFoundError{} // no invitation names such an address, or none
 	}
-	account, err := s.queries.InvitationFor(ctx, accountsdb.InvitationForParams{ID: id, Email: email, Now: s.now()})
+	account, err := s.queries.WithTx(tx).InvitationFor(ctx, accountsdb.InvitationForParams{ID: id, Email: email, Now: s.now()})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &NotFoundError{}
 	}
 	if err != nil {
 		return fmt.Errorf("read invitation: %w", err)
 	}
-	return s.change(ctx, account, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
+	return s.changeIn(ctx, tx, account, func(q *accountsdb.Queries, people *People) (audit.Entry, error) {
 		offered := people.invitation(id) // it may have ended since
 		if offered == nil || offered.Email != email {
 			return audit.Entry{}, &NotFoundError{}
@@ -240,24 +234,23 @@ func (s *Store) answer(
 	})
 }
 
-// addMember adds a member, or returns a [*ConflictError]. A caller that holds the person's lock cannot exceed [MaxAccounts].
-func (s *Store) addMember(ctx context.Context, q *accountsdb.Queries, account uuid.UUID, member Member) error {
-	known, err := q.CountMemberships(ctx, accountsdb.CountMembershipsParams{Issuer: member.Issuer, Subject: member.Subject})
-	if err != nil {
-		return fmt.Errorf("count memberships: %w", err)
-	}
-	if known >= MaxAccounts {
-		return &ConflictError{Detail: fmt.Sprintf("A person can be a member of at most %d accounts: leave one first.", MaxAccounts)}
+// addMember adds a member, or returns a [*ConflictError]. Only a caller that has also locked the person cannot exceed [MaxAccounts].
+func (s *Store) addMember(ctx context.Context, q *accountsdb.Queries, people *People, member Member) error {
+	switch {
+	case people.member(member.Person) != nil:
+		return &ConflictError{Detail: "The person is a member of this account already."}
+	case len(people.Members) == 0 && member.Role != Owner:
+		return errFirstIsOwner
 	}
 	added, err := q.InsertMember(ctx, accountsdb.InsertMemberParams{
-		ID: member.ID, AccountID: account, Issuer: member.Issuer, Subject: member.Subject, Email: member.Email, Role: string(member.Role),
-		CreatedBy: member.CreatedBy, Now: s.now(),
+		ID: member.ID, AccountID: people.account, Issuer: member.Issuer, Subject: member.Subject, Email: member.Email, Role: string(member.Role),
+		CreatedBy: member.CreatedBy, Now: s.now(), Most: MaxAccounts,
 	})
 	if err != nil {
 		return fmt.Errorf("add member: %w", err)
 	}
 	if added == 0 {
-		return &ConflictError{Detail: "The person is a member of this account already."}
+		return &ConflictError{Detail: fmt.Sprintf("A person can be a member of at most %d accounts: leave one first.", MaxAccounts)}
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package accounts_test
 
 import (
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -102,15 +105,13 @@ func TestTheNamesThatAnAccountTriesAreBounded(t *testing.T) {
 	check.Equal(t, testkit.Get[string](t, f.pool, "SELECT name FROM accounts WHERE id = $1", entered.UUID), name+"-700", "name")
 }
 
-// TestAPersonHasABoundedNumberOfAccounts: a sign-in, and the list, read no more.
+// TestAPersonHasABoundedNumberOfAccounts: a sign-in and the list are short.
 func TestAPersonHasABoundedNumberOfAccounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	ada, bob := person("ada"), person("bob")
 	own, other := f.owned(ada), f.owned(bob)
-	testkit.Exec(t, f.pool, `WITH made AS (INSERT INTO accounts (id, name) SELECT gen_random_uuid(), 'n' || n FROM generate_series(1, $1::int) n RETURNING id)
-		INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
-		SELECT gen_random_uuid(), id, $2, 'ada', '', 'viewer', now(), 'root@bastion', now() - interval '1 day' FROM made`, accounts.MaxAccounts-1, issuer)
+	f.addMemberships(accounts.MaxAccounts - 1)
 	invited, err := f.Invite(t.Context(), other, bob, ada.Email, accounts.Viewer)
 	check.NoError(t, err)
 	_, err = f.Accept(t.Context(), ada, invited.ID)
@@ -127,4 +128,43 @@ func TestAPersonHasABoundedNumberOfAccounts(t *testing.T) {
 	check.Equal(t, len(found), accounts.MaxAccounts, "listed accounts")
 	f.leave(other, ada)
 	check.Equal(t, f.join(other, bob, ada, accounts.Developer).Role, accounts.Developer, "role after the person left an account")
+}
+
+// TestInvitationsThatAPersonAcceptsAtOnceKeepTheLimit: the person has room for one more account.
+func TestInvitationsThatAPersonAcceptsAtOnceKeepTheLimit(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ada, bob := person("ada"), person("bob")
+	f.addMemberships(accounts.MaxAccounts - 1)
+	invitations := make([]accounts.Invitation, 6)
+	for n := range invitations {
+		name := fmt.Sprint("acme", n)
+		id, err := f.admin.Ensure(t.Context(), name)
+		check.NoError(t, err)
+		_, err = f.admin.Add(t.Context(), name, bob, accounts.Owner)
+		check.NoError(t, err)
+		invitations[n], err = f.Invite(t.Context(), id, bob, ada.Email, accounts.Viewer)
+		check.NoError(t, err)
+	}
+	var all sync.WaitGroup
+	var accepted atomic.Int32
+	for _, invited := range invitations {
+		all.Go(func() {
+			if _, err := f.Accept(t.Context(), ada, invited.ID); err == nil {
+				accepted.Add(1)
+			} else {
+				expect[*accounts.ConflictError](t, "one account more", err)
+			}
+		})
+	}
+	all.Wait()
+	check.Equal(t, accepted.Load(), 1, "accepted invitations")
+}
+
+// addMemberships makes ada a viewer of n accounts.
+func (f *fixture) addMemberships(n int) {
+	f.t.Helper()
+	testkit.Exec(f.t, f.pool, `WITH made AS (INSERT INTO accounts (id, name) SELECT gen_random_uuid(), 'n' || n FROM generate_series(1, $1::int) n RETURNING id)
+		INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
+		SELECT gen_random_uuid(), id, $2, 'ada', '', 'viewer', now(), 'root@bastion', now() - interval '1 day' FROM made`, n, issuer)
 }

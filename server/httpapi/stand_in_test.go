@@ -151,7 +151,17 @@ func (standInSignIn) Complete(context.Context, string, sessions.Callback) (sessi
 	return sessions.SignedIn{Token: "token"}, nil
 }
 
-func (standInSignIn) Choose(context.Context, string, sessions.Session, uuid.UUID) error { return nil }
+func (standInSignIn) Choose(context.Context, string, sessions.Session, uuid.UUID) (sessions.Session, error) {
+	return sessions.Session{}, nil
+}
+
+func (standInSignIn) Accept(context.Context, string, sessions.Session, uuid.UUID) (sessions.Session, error) {
+	return sessions.Session{}, nil
+}
+
+func (standInSignIn) CreatePersonal(context.Context, string, sessions.Session) (sessions.Session, error) {
+	return sessions.Session{}, nil
+}
 
 func (standInSignIn) SignOut(context.Context, string, sessions.Session) error   { return nil }
 func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error { return nil }
@@ -178,16 +188,8 @@ func (standInAccounts) Memberships(context.Context, accounts.Person) ([]accounts
 	return nil, nil
 }
 
-func (standInAccounts) CreatePersonal(context.Context, accounts.Person) (uuid.UUID, error) {
-	return uuid.Max, nil
-}
-
 func (standInAccounts) Offers(context.Context, accounts.Person) ([]accounts.Offer, error) {
 	return nil, nil
-}
-
-func (standInAccounts) Accept(context.Context, accounts.Person, uuid.UUID) (uuid.UUID, error) {
-	return uuid.Max, nil
 }
 
 func (standInAccounts) Decline(context.Context, accounts.Person, uuid.UUID) error { return nil }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oauth2-proxy/mockoidc"
 
@@ -106,8 +107,11 @@ func (f *fixture) peopleIn(pool *pgxpool.Pool) *accounts.Store {
 func (f *fixture) someone(t *testing.T) sessions.Session {
 	t.Helper()
 	person := accounts.Person{Issuer: f.provider.Issuer(), Subject: uuid.NewString()}
-	account, err := f.peopleIn(f.pool).CreatePersonal(t.Context(), person)
-	check.NoError(t, err)
+	var account uuid.UUID
+	check.NoError(t, pgx.BeginFunc(t.Context(), f.pool, func(tx pgx.Tx) (err error) {
+		account, err = f.peopleIn(f.pool).CreatePersonal(t.Context(), tx, person)
+		return err
+	}))
 	return sessions.Session{Person: person, AccountID: account}
 }
 

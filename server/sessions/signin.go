@@ -43,8 +43,11 @@ type Provider struct {
 type Accounts interface {
 	// Enter returns the account that a person works in, in the transaction of the sign-in; none if the person has to choose.
 	Enter(ctx context.Context, tx pgx.Tx, person accounts.Person) (uuid.NullUUID, error)
-	// Choose notes that a person works in an account from now on, in the transaction that moves the session.
+	// Choose notes that a person works in an account from now on. Accept and CreatePersonal make the person a member, and return the
+	// account. They are part of the transaction that moves the session.
 	Choose(ctx context.Context, tx pgx.Tx, person accounts.Person, account uuid.UUID) error
+	Accept(ctx context.Context, tx pgx.Tx, person accounts.Person, invitation uuid.UUID) (uuid.UUID, error)
+	CreatePersonal(ctx context.Context, tx pgx.Tx, person accounts.Person) (uuid.UUID, error)
 }
 
 // SignIn leads a person through the provider and back, and out again.
@@ -189,15 +192,37 @@ func (s *SignIn) resume(cookie, state string) (begun signInState, err error) {
 }
 
 // Choose lets the person of a session work in another account, whose member the person is; otherwise the error is an
-// *accounts.NotFoundError.
-func (s *SignIn) Choose(ctx context.Context, token string, session Session, account uuid.UUID) error {
-	session.AccountID = account
-	return s.transact(ctx, audit.SessionChoose, &session, func(ctx context.Context, store *Store, tx pgx.Tx) error {
-		if err := s.accounts.Choose(ctx, tx, session.Person, account); err != nil {
+// *accounts.NotFoundError. It returns the session as it is then.
+func (s *SignIn) Choose(ctx context.Context, token string, session Session, account uuid.UUID) (Session, error) {
+	return s.move(ctx, token, session, func(tx pgx.Tx) (uuid.UUID, error) {
+		return account, s.accounts.Choose(ctx, tx, session.Person, account)
+	})
+}
+
+// Accept makes the person of a session a member by an invitation, and moves the session to the account. Errors are those of the accounts.
+func (s *SignIn) Accept(ctx context.Context, token string, session Session, invitation uuid.UUID) (Session, error) {
+	return s.move(ctx, token, session, func(tx pgx.Tx) (uuid.UUID, error) { return s.accounts.Accept(ctx, tx, session.Person, invitation) })
+}
+
+// CreatePersonal gives the person of a session an account, and moves the session to it. Errors are those of the accounts.
+func (s *SignIn) CreatePersonal(ctx context.Context, token string, session Session) (Session, error) {
+	return s.move(ctx, token, session, func(tx pgx.Tx) (uuid.UUID, error) { return s.accounts.CreatePersonal(ctx, tx, session.Person) })
+}
+
+// move moves a session to the account that find returns. A failure undoes what find has done, so the call can be repeated.
+func (s *SignIn) move(ctx context.Context, token string, session Session, find func(pgx.Tx) (uuid.UUID, error)) (moved Session, err error) {
+	err = s.transact(ctx, audit.SessionChoose, &session, func(ctx context.Context, store *Store, tx pgx.Tx) error {
+		if session.AccountID, err = find(tx); err != nil {
 			return err
 		}
-		return store.queries.MoveSession(ctx, sessionsdb.MoveSessionParams{Hash: hashOf(token), AccountID: account})
+		err := store.queries.MoveSession(ctx, sessionsdb.MoveSessionParams{Hash: hashOf(token), AccountID: session.AccountID})
+		if err != nil {
+			return fmt.Errorf("move session: %w", err)
+		}
+		moved, err = store.Lookup(ctx, token)
+		return err
 	})
+	return moved, err
 }
 
 // SignOut ends the session of a token.

@@ -15,9 +15,7 @@ import (
 // Accounts is what persons do with accounts; *accounts.Store is one.
 type Accounts interface {
 	Memberships(ctx context.Context, person accounts.Person) ([]accounts.Membership, error)
-	CreatePersonal(ctx context.Context, person accounts.Person) (uuid.UUID, error)
 	Offers(ctx context.Context, person accounts.Person) ([]accounts.Offer, error)
-	Accept(ctx context.Context, person accounts.Person, invitation uuid.UUID) (uuid.UUID, error)
 	Decline(ctx context.Context, person accounts.Person, invitation uuid.UUID) error
 	People(ctx context.Context, account uuid.UUID) (*accounts.People, error)
 	Invite(ctx context.Context, account uuid.UUID, by accounts.Person, email string, role accounts.Role) (accounts.Invitation, error)

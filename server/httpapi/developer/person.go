@@ -85,21 +85,10 @@ func (h *personHandlers) choose(ctx context.Context, r *endpoint.Request) error 
 		return err
 	}
 	if !account.Valid {
-		var err error
-		if account.UUID, err = h.accounts.CreatePersonal(ctx, r.Session.Person); err != nil {
-			return err
-		}
+		moved, err := h.signIn.CreatePersonal(ctx, r.Cookie(SessionCookie), r.Session)
+		return r.OK(shown(moved), err)
 	}
-	return h.enter(ctx, r, account.UUID)
-}
-
-// enter moves the session to an account, and sends the session as it is then.
-func (h *personHandlers) enter(ctx context.Context, r *endpoint.Request, account uuid.UUID) error {
-	token := r.Cookie(SessionCookie)
-	if err := h.signIn.Choose(ctx, token, r.Session, account); err != nil {
-		return err
-	}
-	moved, err := h.sessions.Lookup(ctx, token)
+	moved, err := h.signIn.Choose(ctx, r.Cookie(SessionCookie), r.Session, account.UUID)
 	return r.OK(shown(moved), err)
 }
 
@@ -148,11 +137,8 @@ func (h *personHandlers) accept(ctx context.Context, r *endpoint.Request) error 
 	if err != nil {
 		return err
 	}
-	account, err := h.accounts.Accept(ctx, r.Session.Person, id)
-	if err != nil {
-		return err
-	}
-	return h.enter(ctx, r, account)
+	moved, err := h.signIn.Accept(ctx, r.Cookie(SessionCookie), r.Session, id)
+	return r.OK(shown(moved), err)
 }
 
 func (h *personHandlers) decline(ctx context.Context, r *endpoint.Request) error {

@@ -21,8 +21,11 @@ type SignIn interface {
 	// Begin keeps returnTo in the sign-in's cookie, and Complete returns it.
 	Begin(ctx context.Context, returnTo string) (address, cookie string, err error)
 	Complete(ctx context.Context, cookie string, back sessions.Callback) (sessions.SignedIn, error)
-	// Choose moves a session to another account of its person.
-	Choose(ctx context.Context, token string, session sessions.Session, account uuid.UUID) error
+	// Choose moves a session to another account of its person. Accept and CreatePersonal also make the person a member. They return
+	// the session as it is then.
+	Choose(ctx context.Context, token string, session sessions.Session, account uuid.UUID) (sessions.Session, error)
+	Accept(ctx context.Context, token string, session sessions.Session, invitation uuid.UUID) (sessions.Session, error)
+	CreatePersonal(ctx context.Context, token string, session sessions.Session) (sessions.Session, error)
 	SignOut(ctx context.Context, token string, session sessions.Session) error
 	SignOutEverywhere(ctx context.Context, session sessions.Session) error
 }

@@ -121,22 +121,6 @@ func (q *Queries) ChooseMembership(ctx context.Context, arg ChooseMembershipPara
 	return result.RowsAffected(), nil
 }
 
-const countMemberships = `-- name: CountMemberships :one
-SELECT count(*) FROM account_members WHERE issuer = $1 AND subject = $2
-`
-
-type CountMembershipsParams struct {
-	Issuer  string
-	Subject string
-}
-
-func (q *Queries) CountMemberships(ctx context.Context, arg CountMembershipsParams) (int64, error) {
-	row := q.db.QueryRow(ctx, countMemberships, arg.Issuer, arg.Subject)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const deleteInvitations = `-- name: DeleteInvitations :exec
 DELETE FROM account_invitations WHERE id = ANY ($1::uuid[])
 `
@@ -147,12 +131,21 @@ func (q *Queries) DeleteInvitations(ctx context.Context, ids []uuid.UUID) error 
 }
 
 const deleteMember = `-- name: DeleteMember :exec
-DELETE FROM account_members WHERE id = $1
+WITH gone AS (DELETE FROM account_members WHERE account_members.id = $2 RETURNING account_id, issuer, subject)
+UPDATE accounts a SET vacated = coalesce($1::boolean AND a.creator_issuer = gone.issuer AND a.creator_subject = gone.subject, false)
+FROM gone WHERE a.id = gone.account_id
+  AND NOT EXISTS (SELECT FROM account_members m WHERE m.account_id = gone.account_id AND m.id <> $2)
 `
 
-// The foreign key of sessions ends the person's sessions in the account.
-func (q *Queries) DeleteMember(ctx context.Context, id uuid.UUID) error {
-	_, err := q.db.Exec(ctx, deleteMember, id)
+type DeleteMemberParams struct {
+	Leaves bool
+	ID     uuid.UUID
+}
+
+// The foreign key of sessions ends the person's sessions in the account. The account of a last member is vacated if the member leaves
+// it and has created it.
+func (q *Queries) DeleteMember(ctx context.Context, arg DeleteMemberParams) error {
+	_, err := q.db.Exec(ctx, deleteMember, arg.Leaves, arg.ID)
 	return err
 }
 
@@ -207,8 +200,8 @@ func (q *Queries) InsertInvitation(ctx context.Context, arg InsertInvitationPara
 
 const insertMember = `-- name: InsertMember :execrows
 INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $7)
-ON CONFLICT (account_id, issuer, subject) DO NOTHING
+SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::text, $6::text, $7::timestamptz, $8::text, $7
+WHERE (SELECT count(*) FROM account_members m WHERE m.issuer = $3 AND m.subject = $4) < $9::integer
 `
 
 type InsertMemberParams struct {
@@ -220,9 +213,10 @@ type InsertMemberParams struct {
 	Role      string
 	Now       time.Time
 	CreatedBy string
+	Most      int32
 }
 
-// Inserts nothing if the person is a member.
+// Inserts nothing if the person is a member of so many accounts.
 func (q *Queries) InsertMember(ctx context.Context, arg InsertMemberParams) (int64, error) {
 	result, err := q.db.Exec(ctx, insertMember,
 		arg.ID,
@@ -233,6 +227,7 @@ func (q *Queries) InsertMember(ctx context.Context, arg InsertMemberParams) (int
 		arg.Role,
 		arg.Now,
 		arg.CreatedBy,
+		arg.Most,
 	)
 	if err != nil {
 		return 0, err
@@ -576,28 +571,5 @@ type SetRoleParams struct {
 
 func (q *Queries) SetRole(ctx context.Context, arg SetRoleParams) error {
 	_, err := q.db.Exec(ctx, setRole, arg.ID, arg.Role)
-	return err
-}
-
-const setVacated = `-- name: SetVacated :exec
-UPDATE accounts SET vacated = coalesce($1::boolean AND creator_issuer = $2::text AND creator_subject = $3::text, false)
-WHERE id = $4
-`
-
-type SetVacatedParams struct {
-	Leaves  bool
-	Issuer  string
-	Subject string
-	ID      uuid.UUID
-}
-
-// Notes whether the last member of an account, who is the person, leaves the account and has created it.
-func (q *Queries) SetVacated(ctx context.Context, arg SetVacatedParams) error {
-	_, err := q.db.Exec(ctx, setVacated,
-		arg.Leaves,
-		arg.Issuer,
-		arg.Subject,
-		arg.ID,
-	)
 	return err
 }

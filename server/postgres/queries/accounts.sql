@@ -25,11 +25,6 @@ SELECT a.id, (a.vacated AND NOT EXISTS (SELECT FROM account_members m WHERE m.ac
 FROM accounts a WHERE a.creator_issuer = @issuer::text AND a.creator_subject = @subject::text
 ORDER BY a.created_at DESC, a.id DESC LIMIT @page;
 
--- name: SetVacated :exec
--- Notes whether the last member of an account, who is the person, leaves the account and has created it.
-UPDATE accounts SET vacated = coalesce(@leaves::boolean AND creator_issuer = @issuer::text AND creator_subject = @subject::text, false)
-WHERE id = @id;
-
 -- name: AccountNamed :one
 SELECT id FROM accounts WHERE name = $1;
 
@@ -58,9 +53,6 @@ FROM account_members m JOIN accounts a ON a.id = m.account_id
 WHERE m.issuer = @issuer AND m.subject = @subject
 ORDER BY m.chosen_at DESC, m.id LIMIT @page;
 
--- name: CountMemberships :one
-SELECT count(*) FROM account_members WHERE issuer = $1 AND subject = $2;
-
 -- name: ChooseMembership :execrows
 UPDATE account_members SET chosen_at = @now WHERE account_id = @account_id AND issuer = @issuer AND subject = @subject;
 
@@ -74,17 +66,21 @@ SELECT id, issuer, subject, email, role, created_at, created_by FROM account_mem
 SELECT id, role FROM account_members WHERE account_id = $1 AND issuer = $2 AND subject = $3;
 
 -- name: InsertMember :execrows
--- Inserts nothing if the person is a member.
+-- Inserts nothing if the person is a member of so many accounts.
 INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
-VALUES (@id, @account_id, @issuer, @subject, @email, @role, @now, @created_by, @now)
-ON CONFLICT (account_id, issuer, subject) DO NOTHING;
+SELECT @id::uuid, @account_id::uuid, @issuer::text, @subject::text, @email::text, @role::text, @now::timestamptz, @created_by::text, @now
+WHERE (SELECT count(*) FROM account_members m WHERE m.issuer = @issuer AND m.subject = @subject) < @most::integer;
 
 -- name: SetRole :exec
 UPDATE account_members SET role = $2 WHERE id = $1;
 
 -- name: DeleteMember :exec
--- The foreign key of sessions ends the person's sessions in the account.
-DELETE FROM account_members WHERE id = $1;
+-- The foreign key of sessions ends the person's sessions in the account. The account of a last member is vacated if the member leaves
+-- it and has created it.
+WITH gone AS (DELETE FROM account_members WHERE account_members.id = @id RETURNING account_id, issuer, subject)
+UPDATE accounts a SET vacated = coalesce(@leaves::boolean AND a.creator_issuer = gone.issuer AND a.creator_subject = gone.subject, false)
+FROM gone WHERE a.id = gone.account_id
+  AND NOT EXISTS (SELECT FROM account_members m WHERE m.account_id = gone.account_id AND m.id <> @id);
 
 -- name: InvitationsOf :many
 SELECT id, email, role, created_at, created_by, expires_at FROM account_invitations WHERE account_id = $1 ORDER BY created_at, id;

@@ -7,8 +7,8 @@
 //     bucket of its client address: the IPv4 address, or the /64 of an IPv6 address, since a client commands all of that.
 //  3. The answer becomes a [Decision], with all that the rate headers need.
 //
-// A signed-in developer has a bucket of their own ([Gate.CheckSession]). So a flood behind the same address does not stop
-// them from revoking a key.
+// A signed-in developer has a bucket of their own, for all their sessions ([Gate.CheckSession]). So a flood behind the same
+// address does not stop them from revoking a key.
 //
 // Files of the console take no token: [Gate.Peek] reads the bucket of their client's address for the rate headers.
 //

@@ -18,7 +18,7 @@ import (
 
 // Config holds the settings of a [Gate]. The zero value of each field means its default.
 type Config struct {
-	// Anonymous is the allowance of a client address without a valid key, and of a session (120 per 60 s).
+	// Anonymous is the allowance of a client address without a valid key, and of a signed-in person (120 per 60 s).
 	Anonymous keys.Tier
 	// OnUse is called for each request with a valid key that is allowed or limited. It must not block. nil for none.
 	OnUse func(key uuid.UUID, allowed bool)
@@ -83,10 +83,10 @@ func (g *Gate) check(ctx context.Context, authorization []byte, client netip.Add
 	}
 }
 
-// CheckSession decides about a request of a signed-in developer by the bucket of the session, which token names. It does
-// not check whether the session is valid.
-func (g *Gate) CheckSession(ctx context.Context, token []byte) Decision {
-	d := g.take(ctx, sessionBucket(token), g.cfg.Anonymous, Allowed)
+// CheckSession decides about a request of a signed-in developer by the bucket of the person, whatever the session. It does
+// not check whether a session is valid.
+func (g *Gate) CheckSession(ctx context.Context, person []byte) Decision {
+	d := g.take(ctx, personBucket(person), g.cfg.Anonymous, Allowed)
 	g.metrics.decided(d.Outcome)
 	return d
 }
@@ -161,7 +161,7 @@ func addressBucket(client netip.Addr) ratelimit.ID {
 	return bucketOf('a', address[:])
 }
 
-func sessionBucket(token []byte) ratelimit.ID { return bucketOf('s', token) }
+func personBucket(person []byte) ratelimit.ID { return bucketOf('p', person) }
 
 // bucketOf names the bucket of an owner that is not a key. Owners of different kinds share none.
 func bucketOf(kind byte, owner []byte) ratelimit.ID {

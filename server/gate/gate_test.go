@@ -102,7 +102,7 @@ func TestAnExpiredKeyIsRefused(t *testing.T) {
 	})
 }
 
-func TestASessionHasABucketOfItsOwn(t *testing.T) {
+func TestAPersonOfASessionHasABucketOfItsOwn(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, gatetest.Config{Gate: gate.Config{Anonymous: keys.Tier{Requests: 2, Period: time.Hour, Burst: 2}}})
 	for range 3 {
@@ -111,15 +111,15 @@ func TestASessionHasABucketOfItsOwn(t *testing.T) {
 	if d := e.gate.Check(t.Context(), nil, client); d.Outcome != gate.Limited {
 		t.Fatalf("the address has tokens: %+v", d)
 	}
-	for _, token := range []string{"ada", "grace"} {
+	for _, person := range []string{"ada", "grace"} {
 		for i := range 2 {
-			d := e.gate.CheckSession(t.Context(), []byte(token))
+			d := e.gate.CheckSession(t.Context(), []byte(person))
 			if d.Outcome != gate.Allowed || d.OfKey || d.Limit != 2 || d.Remaining != 1-i {
-				t.Fatalf("%s, request %d: got %+v", token, i, d)
+				t.Fatalf("%s, request %d: got %+v", person, i, d)
 			}
 		}
-		if d := e.gate.CheckSession(t.Context(), []byte(token)); d.Outcome != gate.Limited || d.RetryAfter < time.Second {
-			t.Errorf("%s, more than the allowance: got %+v", token, d)
+		if d := e.gate.CheckSession(t.Context(), []byte(person)); d.Outcome != gate.Limited || d.RetryAfter < time.Second {
+			t.Errorf("%s, more than the allowance: got %+v", person, d)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (s *Server) admitsBody(ctx context.Context, route *endpoint.Route, r *excha
 	return expected.admitted
 }
 
-// decide asks the gate, once for each request. Requests of a developer count by session, so other clients of the address cannot
+// decide asks the gate, once for each request. Requests of a developer count by person, so other clients of the address cannot
 // use up its allowance. Static files take nothing, so no page lacks a part.
 func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange) (decision gate.Decision) {
 	if expected, ok := r.HTTP.UserValue(expectationKey{}).(*expectation); ok && expected.asked {
@@ -99,8 +99,8 @@ func (s *Server) decide(ctx context.Context, route *endpoint.Route, r *exchange)
 		return s.deps.Gate.Peek(ctx, r.Client)
 	}
 	if route.Access == endpoint.Session {
-		if token := r.HTTP.Request.Header.Cookie(developer.SessionCookie); s.deps.Developer.Sessions.Authentic(token) {
-			return s.deps.Gate.CheckSession(ctx, token)
+		if person, ok := s.deps.Developer.Sessions.Authentic(r.HTTP.Request.Header.Cookie(developer.SessionCookie)); ok {
+			return s.deps.Gate.CheckSession(ctx, person)
 		}
 	}
 	return s.deps.Gate.Check(ctx, r.HTTP.Request.Header.Peek(fasthttp.HeaderAuthorization), r.Client)

@@ -218,7 +218,7 @@ func (keyGate) Peek(ctx context.Context, client netip.Addr) gate.Decision {
 // noSessions has no session.
 type noSessions struct{ developer.Sessions }
 
-func (noSessions) Authentic([]byte) bool { return false }
+func (noSessions) Authentic([]byte) ([]byte, bool) { return nil, false }
 
 func (noSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, &sessions.NoSessionError{}

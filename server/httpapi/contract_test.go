@@ -137,7 +137,7 @@ type (
 func (brokenCatalog) Ready() bool                           { return true }
 func (brokenCatalog) OnChange(func(exams []read.ExamEntry)) {}
 
-func (brokenSessions) Authentic([]byte) bool { return true }
+func (brokenSessions) Authentic([]byte) ([]byte, bool) { return nil, true }
 
 func (brokenSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{}, errors.New("broken")
@@ -245,7 +245,7 @@ func (c *contractRun) drive415(o openapitest.Operation) response {
 	return c.send(c.request(o).with("Content-Type", "text/plain"))
 }
 
-// drive429 spends the allowance of a key, or where none is needed of a session and of an address.
+// drive429 spends the allowance of a key, or where none is needed of a person and of an address.
 func (c *contractRun) drive429(o openapitest.Operation) response {
 	r := c.request(o)
 	if strings.HasPrefix(o.Path, "/v1/developer/") {

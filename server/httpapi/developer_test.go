@@ -241,7 +241,7 @@ func names(refusal map[string]any, field string) bool {
 	return slices.ContainsFunc(listOf(refusal, "errors"), func(e map[string]any) bool { return e["field"] == field })
 }
 
-// scarceAllowance is the number of requests an hour of an address, and of a session, of [console.scarce].
+// scarceAllowance is the number of requests an hour of an address, and of a person, of [console.scarce].
 const scarceAllowance = 3
 
 // scarce serves from the console's stores with a gate of its own, whose allowance is small.
@@ -309,15 +309,20 @@ func TestMadeUpCookieIsCountedByItsAddress(t *testing.T) {
 	expectAllowance(t, "session", a.withSession(token).get(sessionPath), http.StatusOK, scarceAllowance-1)
 }
 
-func TestEachSessionHasAnAllowance(t *testing.T) {
+// TestEachPersonHasAnAllowance: all sessions of a person share it, the ended ones too.
+func TestEachPersonHasAnAllowance(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t)
-	ada, bob := c.signedIn("ada").cookie(sessionCookie), c.signedIn("bob").cookie(sessionCookie)
+	first := c.signedIn("ada")
+	ada, ended, bob := c.signedIn("ada").cookie(sessionCookie), first.cookie(sessionCookie), c.signedIn("bob").cookie(sessionCookie)
+	first.signOut(sessionPath)
 	a := c.scarce()
-	for n := range scarceAllowance {
+	for n := range scarceAllowance - 1 {
 		expectAllowance(t, "ada", a.withSession(ada).get(sessionPath), http.StatusOK, scarceAllowance-1-n)
 	}
+	expectAllowance(t, "ada's ended session", a.withSession(ended).get(sessionPath), http.StatusUnauthorized, 0)
 	expectAllowance(t, "ada's next request", a.withSession(ada).get(sessionPath), http.StatusTooManyRequests, 0)
+	expectAllowance(t, "with her ended session", a.withSession(ended).get(sessionPath), http.StatusTooManyRequests, 0)
 	expectAllowance(t, "bob", a.withSession(bob).get(sessionPath), http.StatusOK, scarceAllowance-1)
 	expectAllowance(t, "their address", a.withSession("").get("/v1/exam-prep/list"), http.StatusUnauthorized, scarceAllowance-1)
 }

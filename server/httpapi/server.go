@@ -29,8 +29,8 @@ import (
 type Gate interface {
 	// Check takes the value of the Authorization header and the client's address.
 	Check(ctx context.Context, authorization []byte, client netip.Addr) gate.Decision
-	// CheckSession takes the token of a session.
-	CheckSession(ctx context.Context, token []byte) gate.Decision
+	// CheckSession takes the name of a signed-in person.
+	CheckSession(ctx context.Context, person []byte) gate.Decision
 	// Peek takes the client's address. It takes no token, and the request passes.
 	Peek(ctx context.Context, client netip.Addr) gate.Decision
 }

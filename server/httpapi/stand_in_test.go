@@ -169,7 +169,7 @@ func (standInSignIn) SignOutEverywhere(context.Context, sessions.Session) error 
 // standInSessions takes anyone for signed in.
 type standInSessions struct{ developer.Sessions }
 
-func (standInSessions) Authentic([]byte) bool { return true }
+func (standInSessions) Authentic([]byte) ([]byte, bool) { return nil, true }
 
 func (standInSessions) Lookup(context.Context, string) (sessions.Session, error) {
 	return sessions.Session{AccountID: uuid.Max, Account: "acme", Role: accounts.Owner}, nil

@@ -2,7 +2,8 @@
 // their sessions in PostgreSQL.
 //
 // A session is an opaque random token in a cookie. PostgreSQL has only the SHA-256 of the token. A session has an idle and
-// an absolute time-out. Signing in always makes a new token, so a token planted before cannot become a session.
+// an absolute time-out. The token has the absolute one, and a name of the person, encrypted: so requests are counted for the
+// person, and an old token is refused, without a look-up. A person has at most 100 sessions. Signing in always makes a new token, so a token planted before cannot become a session.
 //
 // The browser alone keeps a sign-in that has begun, in an encrypted cookie. Completing it marks it as used, starts the
 // session and records both (server/audit) in one transaction. A sign-out and its record are one transaction too. A session

@@ -42,8 +42,8 @@ type Listed struct {
 	Current               bool // reports whether it is the session of the token that the list was asked for with
 }
 
-// maxListed is how many sessions [Store.List] returns.
-const maxListed = 100
+// MaxSessions is how many sessions a person has. One more ends the oldest.
+const MaxSessions = 100
 
 // Config has the settings of sessions.
 type Config struct {
@@ -58,7 +58,7 @@ type Config struct {
 type Store struct {
 	db      *pgxpool.Pool
 	queries *sessionsdb.Queries
-	tokens  cookieCipher // a token is an encrypted empty value: random, and recognized without a look-up
+	tokens  cookieCipher // a token is an encrypted claim: random, and recognized without a look-up
 	config  Config
 }
 
@@ -66,18 +66,27 @@ type Store struct {
 // session can end that much early.
 func NewStore(db *pgxpool.Pool, config Config) *Store {
 	return &Store{
-		db: db, queries: sessionsdb.New(db), tokens: newCookieCipher(config.Secret, "examprep session token v2"), config: config,
+		db: db, queries: sessionsdb.New(db), tokens: newCookieCipher(config.Secret, "examprep session token v3"), config: config,
 	}
 }
 
 func (s *Store) now() time.Time { return s.config.Now() }
 
-// Create starts a session and returns the token for the cookie. The token is stored nowhere.
+// Create starts a session and returns the token for the cookie. The token is stored nowhere. If the person has [MaxSessions], the
+// oldest ends.
 func (s *Store) Create(ctx context.Context, session Session) (string, error) {
-	now, token := s.now(), s.tokens.encrypt(nil)
-	err := s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
+	now := s.now()
+	ends := now.Add(s.config.Lifetime)
+	token := s.tokens.encrypt(claim{ends, nameOf(session.Person)}.encode())
+	err := s.queries.DropOldSessions(ctx, sessionsdb.DropOldSessionsParams{
+		Issuer: session.Issuer, Subject: session.Subject, Kept: MaxSessions - 1,
+	})
+	if err != nil {
+		return "", fmt.Errorf("end old sessions: %w", err)
+	}
+	err = s.queries.InsertSession(ctx, sessionsdb.InsertSessionParams{
 		Hash: hashOf(token), AccountID: uuid.NullUUID{UUID: session.AccountID, Valid: session.AccountID != uuid.Nil},
-		Issuer: session.Issuer, Subject: session.Subject, Email: session.Email, Now: now, ExpiresAt: now.Add(s.config.Lifetime),
+		Issuer: session.Issuer, Subject: session.Subject, Email: session.Email, Now: now, ExpiresAt: ends,
 	})
 	if err != nil {
 		return "", fmt.Errorf("store session: %w", err)
@@ -88,7 +97,7 @@ func (s *Store) Create(ctx context.Context, session Session) (string, error) {
 // Lookup returns the session of a token, and records its use. A token without a session, or of one that has ended, is a
 // *NoSessionError.
 func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
-	if !s.Authentic([]byte(token)) {
+	if _, ok := s.Authentic([]byte(token)); !ok {
 		return Session{}, &NoSessionError{}
 	}
 	now := s.now()
@@ -114,7 +123,7 @@ func (s *Store) Lookup(ctx context.Context, token string) (Session, error) {
 func (s *Store) List(ctx context.Context, token string, session Session) ([]Listed, error) {
 	now := s.now()
 	rows, err := s.queries.SessionsOf(ctx, sessionsdb.SessionsOfParams{
-		Issuer: session.Issuer, Subject: session.Subject, Now: now, UsedAfter: now.Add(-s.config.Idle), Page: maxListed,
+		Issuer: session.Issuer, Subject: session.Subject, Now: now, UsedAfter: now.Add(-s.config.Idle), Page: MaxSessions,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
@@ -134,11 +143,19 @@ func (s *Store) End(ctx context.Context, token string) error {
 	return s.queries.DeleteSession(ctx, hashOf(token))
 }
 
-// Authentic reports whether an installation with this secret made the token. It reads no session: that may have ended. So a
-// request with a made-up token costs no look-up and shares no bucket with a developer's.
-func (s *Store) Authentic(token []byte) bool {
-	_, ok := s.tokens.decrypt(string(token))
-	return ok
+// Authentic reports whether an installation with this secret made the token, and the lifetime of the session has not ended. It reads no
+// session: that may have ended earlier. So a request with a made-up token costs no look-up. All tokens of a person have the same name
+// of the person, so requests count for the person, however many sessions it has.
+func (s *Store) Authentic(token []byte) (person []byte, ok bool) {
+	value, ok := s.tokens.decrypt(string(token))
+	if !ok {
+		return nil, false
+	}
+	made, ok := decodeClaim(value)
+	if !ok || !s.now().Before(made.ends) {
+		return nil, false
+	}
+	return made.person[:], true
 }
 
 // Forget deletes expired sessions and used sign-ins. Only sign-ins add any, so each sign-in calls it. A row that PostgreSQL does not let

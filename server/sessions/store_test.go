@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit"
@@ -163,7 +165,8 @@ func TestATokenOfAnotherMakerIsRefusedWithoutALookUp(t *testing.T) {
 		"another random part":   {foreign[:43] + made[43:], false},
 		"with something behind": {made + "A", false},
 	} {
-		check.Equal(t, f.store.Authentic([]byte(c.token)), c.want, "%s: authentic", name)
+		_, authentic := f.store.Authentic([]byte(c.token))
+		check.Equal(t, authentic, c.want, "%s: authentic", name)
 		_, err := f.store.Lookup(t.Context(), c.token)
 		if none, refused := errors.AsType[*sessions.NoSessionError](err); refused == c.want {
 			t.Errorf("%s: %v, %v", name, err, none)
@@ -195,5 +198,58 @@ func TestSessionsAreUnavailableWithoutPostgreSQLAndBackWithIt(t *testing.T) {
 	restore()
 	if _, err := f.store.Lookup(t.Context(), token); err != nil {
 		t.Errorf("a session was lost: %v", err)
+	}
+}
+
+// TestTokensOfAPersonHaveItsName: requests with any token of a person count for the person, until the session's lifetime ends.
+func TestTokensOfAPersonHaveItsName(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	name := func(session sessions.Session) func() string {
+		token, err := f.store.Create(t.Context(), session)
+		check.NoError(t, err)
+		return func() string {
+			person, ok := f.store.Authentic([]byte(token))
+			check.Equal(t, ok, len(person) == 16, "a name")
+			return string(person)
+		}
+	}
+	ada := f.someone(t)
+	other, mover := ada, ada
+	other.Issuer, other.AccountID = "https://another.example", uuid.Nil
+	mover.AccountID, mover.Email = uuid.Nil, "ada@example.org"
+	first, second, bob, elsewhere := name(ada), name(mover), name(f.someone(t)), name(other)
+	if first() == "" || first() != second() || first() == bob() || first() == elsewhere() {
+		t.Errorf("names: %q, %q of ada, %q of bob, %q of another issuer", first(), second(), bob(), elsewhere())
+	}
+	begun := *f.clock
+	*f.clock = begun.Add(8*time.Hour - time.Microsecond)
+	check.Equal(t, first(), second(), "name within the lifetime")
+	*f.clock = begun.Add(8 * time.Hour)
+	check.Equal(t, first(), "", "name after the lifetime")
+}
+
+// TestAPersonHasABoundedNumberOfSessions: the oldest ends.
+func TestAPersonHasABoundedNumberOfSessions(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	ada, bob := f.someone(t), f.someone(t)
+	tokens := make([]string, sessions.MaxSessions+2)
+	of := func(session sessions.Session) string {
+		*f.clock = f.clock.Add(time.Millisecond)
+		token, err := f.store.Create(t.Context(), session)
+		check.NoError(t, err)
+		return token
+	}
+	others := of(bob)
+	for n := range tokens {
+		tokens[n] = of(ada)
+	}
+	check.Equal(t, f.count(t, "sessions"), sessions.MaxSessions+1, "sessions")
+	for n, token := range append(tokens, others) {
+		_, err := f.store.Lookup(t.Context(), token)
+		if _, ended := errors.AsType[*sessions.NoSessionError](err); ended != (n < 2) || err != nil && !ended {
+			t.Errorf("session %d: %v", n, err)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (h *consoleHandlers) page(ctx context.Context, r *endpoint.Request) error {
 	target := r.HTTP.Request.URI()
 	path := string(target.PathOriginal())
 	open := path == refusedPage || path == signedOutPage
-	if !open && !h.sessions.Authentic(r.HTTP.Request.Header.Cookie(SessionCookie)) {
+	if _, signedIn := h.sessions.Authentic(r.HTTP.Request.Header.Cookie(SessionCookie)); !open && !signedIn {
 		if query := target.QueryString(); len(query) > 0 {
 			path += "?" + string(query)
 		}

@@ -19,8 +19,9 @@ import (
 
 // Sessions are the sessions of signed-in persons; *sessions.Store implements it.
 type Sessions interface {
-	// Authentic reports, without a look-up, whether this installation made a token.
-	Authentic(token []byte) bool
+	// Authentic returns, without a look-up, the name of a token's person. It reports whether this installation made the token, and the
+	// session's lifetime has not ended.
+	Authentic(token []byte) (person []byte, ok bool)
 	Lookup(ctx context.Context, token string) (sessions.Session, error)
 	End(ctx context.Context, token string) error
 	// List returns the sessions of a session's person, the newest first. token is the session's.

@@ -41,7 +41,7 @@ CREATE TABLE sessions (
     -- A person that is a member no more has no session in the account.
     FOREIGN KEY (account_id, issuer, subject) REFERENCES account_members (account_id, issuer, subject) ON DELETE CASCADE
 );
-CREATE INDEX sessions_by_person ON sessions (issuer, subject, account_id);
+CREATE INDEX sessions_by_person ON sessions (issuer, subject, created_at);
 CREATE INDEX sessions_by_expiry ON sessions (expires_at);
 
 -- Sign-ins that were completed, so that none is completed twice.

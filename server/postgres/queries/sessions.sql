@@ -10,6 +10,13 @@ INSERT INTO used_sign_ins (hash, expires_at) VALUES ($1, $2) ON CONFLICT DO NOTH
 INSERT INTO sessions (hash, account_id, issuer, subject, email, created_at, last_used_at, expires_at)
 VALUES (@hash, sqlc.narg('account_id'), @issuer, @subject, @email, @now, @now, @expires_at);
 
+-- name: DropOldSessions :exec
+-- Deletes a person's sessions but the newest. Skips locked rows, so it never waits for another transaction.
+DELETE FROM sessions WHERE hash IN (
+    SELECT s.hash FROM sessions s WHERE s.hash IN (
+        SELECT o.hash FROM sessions o WHERE o.issuer = @issuer AND o.subject = @subject ORDER BY o.created_at DESC, o.hash OFFSET @kept::integer)
+    FOR UPDATE SKIP LOCKED);
+
 -- name: ExpiredSessions :many
 SELECT hash FROM sessions WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
 

@@ -35,6 +35,25 @@ func (q *Queries) DeleteSessionsOf(ctx context.Context, arg DeleteSessionsOfPara
 	return err
 }
 
+const dropOldSessions = `-- name: DropOldSessions :exec
+DELETE FROM sessions WHERE hash IN (
+    SELECT s.hash FROM sessions s WHERE s.hash IN (
+        SELECT o.hash FROM sessions o WHERE o.issuer = $1 AND o.subject = $2 ORDER BY o.created_at DESC, o.hash OFFSET $3::integer)
+    FOR UPDATE SKIP LOCKED)
+`
+
+type DropOldSessionsParams struct {
+	Issuer  string
+	Subject string
+	Kept    int32
+}
+
+// Deletes a person's sessions but the newest. Skips locked rows, so it never waits for another transaction.
+func (q *Queries) DropOldSessions(ctx context.Context, arg DropOldSessionsParams) error {
+	_, err := q.db.Exec(ctx, dropOldSessions, arg.Issuer, arg.Subject, arg.Kept)
+	return err
+}
+
 const dropSessions = `-- name: DropSessions :exec
 DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY ($1::bytea[]) FOR UPDATE SKIP LOCKED)
 `

@@ -183,7 +183,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 		return err
 	}
 	defer service.Close()
-	developer, err := newDeveloper(p, flags, settings.secret, background, bulkhead, notifier)
+	developer, upkeep, err := newDeveloper(p, flags, settings.secret, background, bulkhead, notifier)
 	if err != nil {
 		return err
 	}
@@ -199,6 +199,7 @@ func runAPI(ctx context.Context, p *process, flags *apiFlags) error {
 	p.registerStores(background, redisurl.Client{Name: "gate", UniversalClient: gateClient}) // stores are checked at each scrape
 	back := append(p.servers(readyToServe(ctx, snapshot, guard.live)),                       // readiness is asked at each scrape
 		parts.Part{Name: "catalogue", Run: snapshot.Run}, parts.Part{Name: "keys", Run: guard.live.Run}, parts.Part{Name: "limits", Run: guard.limiter.Run}, parts.Part{Name: "notifier", Run: notifier.Run}, parts.Part{Name: "usage", Run: meter.Run})
+	back = append(back, upkeep...)
 	front := []parts.Part{{Name: "http", Run: func(ctx context.Context) error { return server.Serve(ctx, listener) }}}
 	return parts.Run(ctx, p.logger, flags.shutdownGrace, front, back)
 }

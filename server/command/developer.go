@@ -15,6 +15,7 @@ import (
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/audit"
 	"examprep.dev/server/command/cli"
+	"examprep.dev/server/command/parts"
 	"examprep.dev/server/httpapi/developer"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/keys/directory"
@@ -64,29 +65,29 @@ func checkContact(text string) error {
 	return nil
 }
 
-// newDeveloper wires the developer endpoints; nil without a provider. Changes of keys are confirmed by the pool background.
+// newDeveloper wires the developer endpoints and the upkeep of their sessions; nil without a provider. Changes of keys are confirmed by the pool background.
 func newDeveloper(
 	p *process, flags *apiFlags, secret []byte, background *pgxpool.Pool, bulkhead *postgres.Bulkhead, notifier *webhooks.Notifier,
-) (*developer.Deps, error) {
+) (*developer.Deps, []parts.Part, error) {
 	if flags.provider.Issuer == "" {
-		return nil, nil //nolint:nilnil // no developer endpoints
+		return nil, nil, nil // no developer endpoints
 	}
 	for flag, value := range map[string]string{
 		"oidc-client-id": flags.provider.ClientID, "oidc-redirect-url": flags.provider.RedirectURL,
 	} {
 		if err := cli.Require(flag, value); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if err := checkSessionTimes(flags.sessionIdle, flags.sessionLifetime); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkContact(flags.signInContact); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	keyring, err := parseKeyring(flags.encryptionKeys)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store := keys.NewStore(p.pool, directory.NewAuthor(background, directory.AuthorConfig{Timings: flags.program.Timings}))
 	signedIn := sessions.NewStore(p.pool, sessions.Config{
@@ -101,5 +102,5 @@ func newDeveloper(
 		Deliveries:  webhooks.NewDeliveries(p.pool, func(endpoint uuid.UUID) { notifier.Notify(endpoint) }),
 		Environment: string(p.installation.Environment), SessionLifetime: flags.sessionLifetime, SignInContact: flags.signInContact,
 		Now: time.Now, Bulkhead: bulkhead,
-	}, nil
+	}, []parts.Part{{Name: "sessions", Run: signedIn.Run}}, nil
 }

@@ -27,7 +27,7 @@ func TestSessionTimesThatNoSessionCouldBeUsedForAreRefused(t *testing.T) {
 			flags := &apiFlags{sessionIdle: c.idle, sessionLifetime: c.lifetime}
 			flags.provider.Issuer, flags.provider.ClientID, flags.provider.RedirectURL = "https://issuer.example", "c", "https://api.example"
 			flags.encryptionKeys = "not a keyring" // the next setting that is looked at
-			_, err := newDeveloper(nil, flags, nil, nil, nil, nil)
+			_, _, err := newDeveloper(nil, flags, nil, nil, nil, nil)
 			if _, ok := errors.AsType[*cli.UsageError](err); !ok {
 				t.Fatalf("got %v, want a UsageError", err)
 			}

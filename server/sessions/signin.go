@@ -171,7 +171,6 @@ func (s *SignIn) Complete(ctx context.Context, cookie string, back Callback) (Si
 	if err != nil {
 		return SignedIn{}, err
 	}
-	_ = s.store.Forget(ctx) // a later sign-in deletes the rest
 	return completed, nil
 }
 
@@ -199,12 +198,12 @@ func (s *SignIn) Choose(ctx context.Context, token string, session Session, acco
 	})
 }
 
-// Accept makes the person of a session a member by an invitation, and moves the session to the account. Errors are those of the accounts.
+// Accept makes the person of a session a member by an invitation, and moves the session to the account. It returns the errors of the accounts.
 func (s *SignIn) Accept(ctx context.Context, token string, session Session, invitation uuid.UUID) (Session, error) {
 	return s.move(ctx, token, session, func(tx pgx.Tx) (uuid.UUID, error) { return s.accounts.Accept(ctx, tx, session.Person, invitation) })
 }
 
-// CreatePersonal gives the person of a session an account, and moves the session to it. Errors are those of the accounts.
+// CreatePersonal gives the person of a session an account, and moves the session to it. It returns the errors of the accounts.
 func (s *SignIn) CreatePersonal(ctx context.Context, token string, session Session) (Session, error) {
 	return s.move(ctx, token, session, func(tx pgx.Tx) (uuid.UUID, error) { return s.accounts.CreatePersonal(ctx, tx, session.Person) })
 }

@@ -271,5 +271,6 @@ func TestUsedSignInIsForgottenOnceItHasExpired(t *testing.T) {
 		check.Equal(t, f.count(t, "used_sign_ins"), 1, "remembered sign-ins")
 		_, err = f.pool.Exec(t.Context(), "UPDATE used_sign_ins SET expires_at = expires_at - $1::interval", 2*sessions.SignInTimeout)
 		check.NoError(t, err)
+		check.NoError(t, f.store.Forget(t.Context()))
 	}
 }

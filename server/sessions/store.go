@@ -13,17 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"examprep.dev/server/accounts"
-	"examprep.dev/server/postgres"
 	"examprep.dev/server/postgres/sessionsdb"
 )
 
-const (
-	// maxTouchInterval limits how old a stored last use can be.
-	maxTouchInterval = time.Minute
-	// forgetTimeout bounds how long a sign-in deletes expired rows, forgetMost how many of each table.
-	forgetTimeout = time.Second
-	forgetMost    = 1000
-)
+// maxTouchInterval limits how old a stored last use can be.
+const maxTouchInterval = time.Minute
 
 // Session is a signed-in person, who works in an account.
 type Session struct {
@@ -156,29 +150,6 @@ func (s *Store) Authentic(token []byte) (person []byte, ok bool) {
 		return nil, false
 	}
 	return made.person[:], true
-}
-
-// Forget deletes expired sessions and used sign-ins. Only sign-ins add any, so each sign-in calls it. A row that PostgreSQL does not let
-// it delete, or that another transaction locks, costs no other: a later call deletes it. PostgreSQL logs why it refuses.
-func (s *Store) Forget(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, forgetTimeout)
-	defer cancel()
-	now := s.now()
-	old, err := s.queries.ExpiredSessions(ctx, sessionsdb.ExpiredSessionsParams{Now: now, Most: forgetMost})
-	if err == nil {
-		err = postgres.Divide(old, func(rows [][]byte) error { return s.queries.DropSessions(ctx, rows) }, func([]byte, error) {})
-	}
-	if err != nil {
-		return fmt.Errorf("delete expired sessions: %w", err)
-	}
-	used, err := s.queries.ExpiredSignIns(ctx, sessionsdb.ExpiredSignInsParams{Now: now, Most: forgetMost})
-	if err == nil {
-		err = postgres.Divide(used, func(rows [][]byte) error { return s.queries.DropSignIns(ctx, rows) }, func([]byte, error) {})
-	}
-	if err != nil {
-		return fmt.Errorf("delete used sign-ins: %w", err)
-	}
-	return nil
 }
 
 func hashOf(text string) []byte {

@@ -42,11 +42,11 @@ CREATE TABLE sessions (
     FOREIGN KEY (account_id, issuer, subject) REFERENCES account_members (account_id, issuer, subject) ON DELETE CASCADE
 );
 CREATE INDEX sessions_by_person ON sessions (issuer, subject, created_at);
-CREATE INDEX sessions_by_expiry ON sessions (expires_at);
+CREATE INDEX sessions_by_expiry ON sessions (expires_at, hash);
 
 -- Sign-ins that were completed, so that none is completed twice.
 CREATE TABLE used_sign_ins (
     hash       bytea PRIMARY KEY CHECK (octet_length(hash) = 32), -- SHA-256 of the state
     expires_at timestamptz NOT NULL
 );
-CREATE INDEX used_sign_ins_by_expiry ON used_sign_ins (expires_at);
+CREATE INDEX used_sign_ins_by_expiry ON used_sign_ins (expires_at, hash);

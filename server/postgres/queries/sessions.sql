@@ -18,14 +18,18 @@ DELETE FROM sessions WHERE hash IN (
     FOR UPDATE SKIP LOCKED);
 
 -- name: ExpiredSessions :many
-SELECT hash FROM sessions WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
+-- Expired sessions after one, in the order of their ends.
+SELECT hash, expires_at FROM sessions
+WHERE expires_at <= @now AND (expires_at, hash) > (@after::timestamptz, @after_hash::bytea) ORDER BY expires_at, hash LIMIT @most;
 
 -- name: DropSessions :exec
 -- Skips locked rows, so it never waits for another transaction.
 DELETE FROM sessions WHERE hash IN (SELECT s.hash FROM sessions s WHERE s.hash = ANY (@hashes::bytea[]) FOR UPDATE SKIP LOCKED);
 
 -- name: ExpiredSignIns :many
-SELECT hash FROM used_sign_ins WHERE expires_at <= @now ORDER BY expires_at LIMIT @most;
+-- Used sign-ins whose mark has expired after one, in the order of their ends.
+SELECT hash, expires_at FROM used_sign_ins
+WHERE expires_at <= @now AND (expires_at, hash) > (@after::timestamptz, @after_hash::bytea) ORDER BY expires_at, hash LIMIT @most;
 
 -- name: DropSignIns :exec
 -- Skips locked rows, so it never waits for another transaction.

@@ -3,3 +3,12 @@
 //   sqlc v1.31.1
 
 package sessionsdb
+
+import (
+	"time"
+)
+
+type UsedSignIn struct {
+	Hash      []byte
+	ExpiresAt time.Time
+}

@@ -75,27 +75,41 @@ func (q *Queries) DropSignIns(ctx context.Context, hashes [][]byte) error {
 }
 
 const expiredSessions = `-- name: ExpiredSessions :many
-SELECT hash FROM sessions WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+SELECT hash, expires_at FROM sessions
+WHERE expires_at <= $1 AND (expires_at, hash) > ($2::timestamptz, $3::bytea) ORDER BY expires_at, hash LIMIT $4
 `
 
 type ExpiredSessionsParams struct {
-	Now  time.Time
-	Most int32
+	Now       time.Time
+	After     time.Time
+	AfterHash []byte
+	Most      int32
 }
 
-func (q *Queries) ExpiredSessions(ctx context.Context, arg ExpiredSessionsParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, expiredSessions, arg.Now, arg.Most)
+type ExpiredSessionsRow struct {
+	Hash      []byte
+	ExpiresAt time.Time
+}
+
+// Expired sessions after one, in the order of their ends.
+func (q *Queries) ExpiredSessions(ctx context.Context, arg ExpiredSessionsParams) ([]ExpiredSessionsRow, error) {
+	rows, err := q.db.Query(ctx, expiredSessions,
+		arg.Now,
+		arg.After,
+		arg.AfterHash,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []ExpiredSessionsRow
 	for rows.Next() {
-		var hash []byte
-		if err := rows.Scan(&hash); err != nil {
+		var i ExpiredSessionsRow
+		if err := rows.Scan(&i.Hash, &i.ExpiresAt); err != nil {
 			return nil, err
 		}
-		items = append(items, hash)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -104,27 +118,36 @@ func (q *Queries) ExpiredSessions(ctx context.Context, arg ExpiredSessionsParams
 }
 
 const expiredSignIns = `-- name: ExpiredSignIns :many
-SELECT hash FROM used_sign_ins WHERE expires_at <= $1 ORDER BY expires_at LIMIT $2
+SELECT hash, expires_at FROM used_sign_ins
+WHERE expires_at <= $1 AND (expires_at, hash) > ($2::timestamptz, $3::bytea) ORDER BY expires_at, hash LIMIT $4
 `
 
 type ExpiredSignInsParams struct {
-	Now  time.Time
-	Most int32
+	Now       time.Time
+	After     time.Time
+	AfterHash []byte
+	Most      int32
 }
 
-func (q *Queries) ExpiredSignIns(ctx context.Context, arg ExpiredSignInsParams) ([][]byte, error) {
-	rows, err := q.db.Query(ctx, expiredSignIns, arg.Now, arg.Most)
+// Used sign-ins whose mark has expired after one, in the order of their ends.
+func (q *Queries) ExpiredSignIns(ctx context.Context, arg ExpiredSignInsParams) ([]UsedSignIn, error) {
+	rows, err := q.db.Query(ctx, expiredSignIns,
+		arg.Now,
+		arg.After,
+		arg.AfterHash,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items [][]byte
+	var items []UsedSignIn
 	for rows.Next() {
-		var hash []byte
-		if err := rows.Scan(&hash); err != nil {
+		var i UsedSignIn
+		if err := rows.Scan(&i.Hash, &i.ExpiresAt); err != nil {
 			return nil, err
 		}
-		items = append(items, hash)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

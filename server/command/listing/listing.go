@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -48,13 +50,22 @@ func JSON[V any](w io.Writer, name string, elements iter.Seq2[V, error]) error {
 	return buffered.Flush()
 }
 
+// quoted returns a cell as it is printed: in Go's quotes if it has a character that is not printable. Such a character can turn a
+// terminal's text around, or change its screen.
+func quoted(cell string) string {
+	if utf8.ValidString(cell) && !strings.ContainsFunc(cell, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return cell
+	}
+	return strconv.Quote(cell)
+}
+
 // Table writes a heading and rows as columns. It walks the rows twice, first for the widths of the columns. It ends with their first
-// error.
+// error. A cell with a character that is not printable is quoted.
 func Table(w io.Writer, heading []string, rows iter.Seq2[[]string, error]) error {
 	widths := make([]int, len(heading))
 	measure := func(cells []string) {
 		for i, cell := range cells[:len(cells)-1] { // nothing follows the last one
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell)+gap)
+			widths[i] = max(widths[i], utf8.RuneCountInString(quoted(cell))+gap)
 		}
 	}
 	measure(heading)
@@ -67,6 +78,7 @@ func Table(w io.Writer, heading []string, rows iter.Seq2[[]string, error]) error
 	buffered := bufio.NewWriter(w)
 	write := func(cells []string) {
 		for i, cell := range cells {
+			cell = quoted(cell)
 			_, _ = buffered.WriteString(cell)
 			_, _ = buffered.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), 0)))
 		}

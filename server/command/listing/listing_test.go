@@ -77,3 +77,22 @@ func TestAListEndsWithItsError(t *testing.T) {
 		t.Errorf("JSON without an element: %v, %q", err, nothing.String())
 	}
 }
+
+// TestACellThatIsNotPrintableIsQuoted: a developer's name of a key does not change an administrator's terminal.
+func TestACellThatIsNotPrintableIsQuoted(t *testing.T) {
+	t.Parallel()
+	rows := [][]string{
+		{"plain \u00e9 \U0001f511 \"quoted\"", "a"}, {"turned \u202e around", "b"}, {"\u200b", "c\u2066"}, {"escape \x1b[2J", "d"}, {"no \xff UTF-8", "e"},
+	}
+	var got bytes.Buffer
+	check.NoError(t, listing.Table(&got, []string{"NAME", "KEY"}, sequence(rows, nil)))
+	want := strings.Join([]string{
+		`NAME                    KEY`,
+		"plain \u00e9 \U0001f511 \"quoted\"      a",
+		`"turned \u202e around"  b`,
+		`"\u200b"                "c\u2066"`,
+		`"escape \x1b[2J"        d`,
+		`"no \xff UTF-8"         e`,
+	}, "\n") + "\n"
+	check.Equal(t, got.String(), want, "table")
+}

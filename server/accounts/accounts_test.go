@@ -60,7 +60,7 @@ func (f *fixture) acting(kind audit.ActorKind, name string) context.Context {
 	return audit.WithActor(f.t.Context(), audit.Actor{Kind: kind, Name: name, RequestID: "r"})
 }
 
-// CreatePersonal is the store's, in a transaction of its own. So is Accept.
+// CreatePersonal is the store's, in a transaction of its own.
 func (f *fixture) CreatePersonal(ctx context.Context, of accounts.Person) (account uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 		account, err = f.Store.CreatePersonal(ctx, tx, of)
@@ -69,6 +69,7 @@ func (f *fixture) CreatePersonal(ctx context.Context, of accounts.Person) (accou
 	return account, err
 }
 
+// Accept is the store's, in a transaction of its own.
 func (f *fixture) Accept(ctx context.Context, joining accounts.Person, invitation uuid.UUID) (account uuid.UUID, err error) {
 	err = pgx.BeginFunc(ctx, f.pool, func(tx pgx.Tx) error {
 		account, err = f.Store.Accept(ctx, tx, joining, invitation)

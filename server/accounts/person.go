@@ -53,7 +53,8 @@ type Offer struct {
 // one, or a [*NoAccountError] where persons get none, or after [MaxCreated]. A person without an account who has an open invitation gets none yet
 // (an invalid id), and decides first. tx is the transaction of the sign-in.
 func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (none uuid.NullUUID, err error) {
-	q, known, err := s.lock(ctx, tx, person)
+	q := s.queries.WithTx(tx)
+	known, err := lock(ctx, q, person)
 	if err != nil {
 		return none, err
 	}
@@ -73,19 +74,18 @@ func (s *Store) Enter(ctx context.Context, tx pgx.Tx, person Person) (none uuid.
 
 // lock makes changes of one person's accounts wait for each other, and returns the account that the person chose last. An account is
 // locked after its person.
-func (s *Store) lock(ctx context.Context, tx pgx.Tx, person Person) (q *accountsdb.Queries, known []Membership, err error) {
-	q = s.queries.WithTx(tx)
+func lock(ctx context.Context, q *accountsdb.Queries, person Person) ([]Membership, error) {
 	if err := q.LockPerson(ctx, person.Name()); err != nil {
-		return nil, nil, fmt.Errorf("lock person: %w", err)
+		return nil, fmt.Errorf("lock person: %w", err)
 	}
-	known, err = memberships(ctx, q, person, 1)
-	return q, known, err
+	return memberships(ctx, q, person, 1)
 }
 
 // CreatePersonal gives a person without an account one of its own, or a [*NoAccountError] where persons get none. A person who has one gets a
 // [*ConflictError]. tx is the transaction that moves the session.
 func (s *Store) CreatePersonal(ctx context.Context, tx pgx.Tx, person Person) (uuid.UUID, error) {
-	q, known, err := s.lock(ctx, tx, person)
+	q := s.queries.WithTx(tx)
+	known, err := lock(ctx, q, person)
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -184,7 +184,7 @@ func (s *Store) offers(ctx context.Context, q *accountsdb.Queries, person Person
 // returns a [*NotFoundError] if there is no such invitation, and a [*ConflictError] if the person is a member already, or of [MaxAccounts].
 // tx is the transaction that moves the session.
 func (s *Store) Accept(ctx context.Context, tx pgx.Tx, person Person, invitation uuid.UUID) (account uuid.UUID, err error) {
-	if _, _, err := s.lock(ctx, tx, person); err != nil {
+	if _, err := lock(ctx, s.queries.WithTx(tx), person); err != nil {
 		return account, err
 	}
 	err = s.answer(ctx, tx, person, invitation, func(q *accountsdb.Queries, people *People, offered Invitation) (audit.Entry, error) {

@@ -43,7 +43,7 @@ func (m *bodyMemory) bytes() int64 {
 	return m.held
 }
 
-// claim is the memory of one body. client is its key's family or its session's account.
+// claim is the memory of one body. client is its key's family, or its session's account or person.
 type claim struct {
 	memory *bodyMemory
 	client uuid.UUID
@@ -139,10 +139,10 @@ func (m *bodyMemory) keepResponse(route *endpoint.Route, next handler) handler {
 	}
 }
 
-// client returns the family of the request's key, or the account of its session.
+// client returns the family of the request's key, or the account of its session. Persons who work in no account share nothing.
 func (r *exchange) client() uuid.UUID {
 	if r.Identity.FamilyID != uuid.Nil {
 		return r.Identity.FamilyID
 	}
-	return r.Session.AccountID
+	return r.Session.Tenant()
 }

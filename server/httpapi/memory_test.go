@@ -8,7 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/endpoint"
+	"examprep.dev/server/sessions"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -114,4 +116,20 @@ func TestWhatAHandlerReservesCountsBeforeItsResponse(t *testing.T) {
 			check.Equal(t, m.bytes(), 0, "bytes held in the end")
 		})
 	}
+}
+
+// TestAPersonWithoutAnAccountHasAShareOfItsOwn: the memory of one person's bodies is not taken from another's.
+func TestAPersonWithoutAnAccountHasAShareOfItsOwn(t *testing.T) {
+	t.Parallel()
+	of := func(subject string, account uuid.UUID) uuid.UUID {
+		r := new(exchange)
+		r.Session = sessions.Session{Person: accounts.Person{Issuer: "https://id.example", Subject: subject}, AccountID: account}
+		return r.client()
+	}
+	ada, bob, account := of("ada", uuid.Nil), of("bob", uuid.Nil), uuid.New()
+	if ada == uuid.Nil || ada == bob || ada != of("ada", uuid.Nil) {
+		t.Errorf("ada is %s, bob %s", ada, bob)
+	}
+	check.Equal(t, of("ada", account), account, "client of a session with an account")
+	check.Equal(t, new(exchange).client(), uuid.Nil, "client without a session")
 }

@@ -2,6 +2,7 @@ package sessions_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -246,7 +247,7 @@ func TestAPersonHasABoundedNumberOfSessions(t *testing.T) {
 		tokens[n] = of(ada)
 	}
 	check.Equal(t, f.count(t, "sessions"), sessions.MaxSessions+1, "sessions")
-	for n, token := range append(tokens, others) {
+	for n, token := range slices.Concat(tokens, []string{others}) {
 		_, err := f.store.Lookup(t.Context(), token)
 		if _, ended := errors.AsType[*sessions.NoSessionError](err); ended != (n < 2) || err != nil && !ended {
 			t.Errorf("session %d: %v", n, err)

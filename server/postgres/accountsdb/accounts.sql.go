@@ -216,7 +216,7 @@ type InsertMemberParams struct {
 	Most      int32
 }
 
-// Inserts nothing if the person is a member of so many accounts.
+// Inserts nothing if the person is a member of @most accounts or more.
 func (q *Queries) InsertMember(ctx context.Context, arg InsertMemberParams) (int64, error) {
 	result, err := q.db.Exec(ctx, insertMember,
 		arg.ID,

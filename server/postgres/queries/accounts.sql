@@ -66,7 +66,7 @@ SELECT id, issuer, subject, email, role, created_at, created_by FROM account_mem
 SELECT id, role FROM account_members WHERE account_id = $1 AND issuer = $2 AND subject = $3;
 
 -- name: InsertMember :execrows
--- Inserts nothing if the person is a member of so many accounts.
+-- Inserts nothing if the person is a member of @most accounts or more.
 INSERT INTO account_members (id, account_id, issuer, subject, email, role, created_at, created_by, chosen_at)
 SELECT @id::uuid, @account_id::uuid, @issuer::text, @subject::text, @email::text, @role::text, @now::timestamptz, @created_by::text, @now
 WHERE (SELECT count(*) FROM account_members m WHERE m.issuer = @issuer AND m.subject = @subject) < @most::integer;

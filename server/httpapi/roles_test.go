@@ -298,3 +298,20 @@ func TestActivityIsListedByActionAndPage(t *testing.T) {
 		ada.expect(http.StatusBadRequest, http.MethodGet, "/v1/developer/audit"+query, "", "%s", query)
 	}
 }
+
+// TestAPersonThatLeavesGetsNoMoreKeys: the account that the next sign-in enters is full.
+func TestAPersonThatLeavesGetsNoMoreKeys(t *testing.T) {
+	t.Parallel()
+	c, ada := newConsoleOfAda(t)
+	testkit.Exec(t, c.Pool, "UPDATE accounts SET key_limit = 2 WHERE id = $1", c.account(ada))
+	for range 2 {
+		ada.make(keysPath, `{"name":"a"}`)
+	}
+	for range 2 {
+		own := testkit.Get[uuid.UUID](t, c.Pool, "SELECT id FROM account_members WHERE subject = 'ada'")
+		ada.send(http.MethodDelete, "/v1/developer/members/"+own.String(), "", nil).expect(t, http.StatusNoContent, "ada leaves")
+		ada = c.signedIn("ada")
+		ada.send(http.MethodPost, keysPath, `{"name":"a"}`, nil).expect(t, http.StatusConflict, "a key after the sign-in")
+	}
+	check.Equal(t, testkit.Get[int](t, c.Pool, "SELECT count(*) FROM api_keys WHERE name = 'a'"), 2, "keys")
+}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
@@ -28,6 +29,23 @@ func markedBlocks(t *testing.T, page string) map[string]string {
 		found[string(block[1])] = string(block[2])
 	}
 	return found
+}
+
+// environmentLines returns the lines of a page in docs that read the addresses of `make dev`.
+func environmentLines(t *testing.T, page string) string {
+	t.Helper()
+	text := testkit.ReadFile(t, filepath.Join("..", "..", "docs", page))
+	lines := regexp.MustCompile(`(?m)^ {4}.*\.dev/env.*\n(?: {4}.*\n)*`).Find(text)
+	if lines == nil {
+		t.Fatalf("docs/%s does not read .dev/env", page)
+	}
+	return string(lines)
+}
+
+// writeEnvironment writes the addresses into a folder as `make dev` does.
+func writeEnvironment(t *testing.T, folder string, variables ...state.Variable) {
+	t.Helper()
+	check.NoError(t, state.Dir(filepath.Join(folder, ".dev")).WriteEnv(state.EnvFile, variables))
 }
 
 // node returns the Node of hack/npm and its packages. The variable EXAMPREP_TEST_NPM names their folder.
@@ -60,27 +78,22 @@ func TestProgramsOfTheQuickStartSubmitAfter429(t *testing.T) {
 	s := newEnv(t)
 	s.Run(t, "content", "publish", "../../config/samples")
 	pod := s.start("api")
-	folder := t.TempDir()
-	blocks := markedBlocks(t, "quickstart-api.md")
-	check.Equal(t, len(blocks), 3, "programs on the page")
-	for name, text := range blocks {
-		testkit.WriteFile(t, filepath.Join(folder, name), []byte(text))
-	}
-	t.Run("programs", func(t *testing.T) { runPrograms(t, s, pod.Address, folder) })
+	t.Run("programs", func(t *testing.T) { runPrograms(t, s, pod.Address) })
 	pod.Stop()
 }
 
-// runPrograms runs the programs in a folder.
-func runPrograms(t *testing.T, s *env, api, folder string) {
+// runPrograms runs the programs of the page, each in a folder that has the file .dev/env, after the line that reads it.
+func runPrograms(t *testing.T, s *env, api string) {
 	t.Helper()
 	program, _ := node(t)
-	for name, c := range map[string]struct {
-		command []string
-		prints  string
-	}{
-		"attempt.sh":  {[]string{"sh", "-eu"}, `(?s)"exam_key":"sample-geography".*"score":28.57,`},
-		"attempt.mts": {[]string{program}, `(?s)exam_key: 'sample-geography'.*score: 28.57,`},
-		"attempt.go":  {[]string{"go", "run", "-trimpath"}, `^1 exams, score 28.57`},
+	module, err := filepath.Abs(".")
+	check.NoError(t, err)
+	blocks := markedBlocks(t, "quickstart-api.md")
+	check.Equal(t, len(blocks), 3, "programs on the page")
+	for name, c := range map[string]struct{ command, prints string }{
+		"attempt.sh":  {`. ./attempt.sh`, `(?s)"exam_key":"sample-geography".*"score":28.57,`},
+		"attempt.mts": {program + ` attempt.mts`, `(?s)exam_key: 'sample-geography'.*score: 28.57,`},
+		"attempt.go":  {`program=$PWD/attempt.go; cd ` + module + `; go run -trimpath "$program"`, `^1 exams, score 28.57`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,13 +102,13 @@ func runPrograms(t *testing.T, s *env, api, folder string) {
 				Name: name, Requests: 20, Period: time.Minute, Burst: 1, Accounts: []string{account},
 			}))
 			address, refused := countRefusals(t, api)
-			key := s.newKey(account)
+			folder := t.TempDir()
+			writeEnvironment(t, folder, state.Variable{Name: "API_URL", Value: address + "/v1"}, state.Variable{Name: "API_KEY", Value: s.newKey(account)})
+			testkit.WriteFile(t, filepath.Join(folder, name), []byte(blocks[name]))
 			for refused.Load() == 0 {
-				command := exec.CommandContext(t.Context(), c.command[0], append(c.command[1:], filepath.Join(folder, name))...)
-				if filepath.Ext(name) == ".sh" {
-					command.Dir = folder // the lines write a file; go run needs the module
-				}
-				command.Env = append(os.Environ(), "CGO_ENABLED=0", "API_URL="+address+"/v1", "API_KEY="+key)
+				command := exec.CommandContext(t.Context(), "sh", "-euc", environmentLines(t, "quickstart-api.md")+c.command)
+				command.Dir = folder
+				command.Env = append(os.Environ(), "CGO_ENABLED=0")
 				out, err := command.CombinedOutput()
 				check.NoErrorf(t, err, "%s", out)
 				if !regexp.MustCompile(c.prints).Match(out) {

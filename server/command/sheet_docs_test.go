@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"examprep.dev/hack/dev/state"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -29,6 +31,20 @@ func walk(t *testing.T) (files map[string]string, commands []string) {
 		commands = append(commands, strings.TrimSpace(command))
 	}
 	return files, commands
+}
+
+// afterSetup returns the value of DATABASE_URL after the page's lines, in a folder as `make dev` leaves it. Its program can then be called.
+func afterSetup(t *testing.T, databaseURL string) string {
+	t.Helper()
+	folder := t.TempDir()
+	writeEnvironment(t, folder, state.Variable{Name: "DATABASE_URL", Value: databaseURL})
+	check.NoError(t, os.Mkdir(filepath.Join(folder, "bin"), 0o755))
+	check.NoError(t, os.WriteFile(filepath.Join(folder, "bin", "examprep"), []byte("#!/bin/sh\nprintenv DATABASE_URL"), 0o755))
+	shell := exec.CommandContext(t.Context(), "sh", "-euc", environmentLines(t, "exams.md")+"examprep content publish exams/")
+	shell.Dir = folder
+	out, err := shell.Output()
+	check.NoErrorf(t, err, "the lines before the first command")
+	return strings.TrimSpace(string(out))
 }
 
 // post sends a request as one of the page's commands does, and returns the body of a 200.
@@ -59,6 +75,8 @@ func TestThreeExamsInASheetAreServed(t *testing.T) {
 	url := "http://" + startAPI(t, i).address + "/v1"
 	files, commands := walk(t)
 	folder := t.TempDir()
+	written, _, _ := strings.Cut(i.flags[1], "&") // sh ends a command at &
+	database := afterSetup(t, written)
 	key, responses := "", []string{}
 	for _, command := range commands {
 		words := strings.Fields(command)
@@ -79,7 +97,7 @@ func TestThreeExamsInASheetAreServed(t *testing.T) {
 		case words[1] == "keys":
 			key, _ = i.execute(t, words[1:]...)["key"].(string)
 		default:
-			runOnPage(t, i, folder, words[1:])
+			runOnPage(t, database, folder, words[1:])
 		}
 		if strings.Contains(command, "template") {
 			fillIn(t, filepath.Join(folder, "sheet"), files)
@@ -107,7 +125,7 @@ func fillIn(t *testing.T, sheet string, files map[string]string) {
 }
 
 // runOnPage runs a command of the page with its folders below folder.
-func runOnPage(t *testing.T, i *installation, folder string, args []string) {
+func runOnPage(t *testing.T, database, folder string, args []string) {
 	t.Helper()
 	for n, arg := range args {
 		if strings.HasSuffix(arg, "/") {
@@ -115,7 +133,7 @@ func runOnPage(t *testing.T, i *installation, folder string, args []string) {
 		}
 	}
 	if args[1] == "publish" {
-		args = append(args, "--database-url", i.flags[1])
+		args = append(args, "--database-url", database)
 	}
 	var out, failed bytes.Buffer
 	if code := patient().Execute(args, strings.NewReader(""), &out, &failed); code != 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,21 @@ func TestAccountsAreManagedByCommands(t *testing.T) {
 		if code != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("%s: %d, %q, %q", what, code, stdout, stderr)
 		}
+	}
+}
+
+func TestCommandsOfTheAccountsPageSucceedInThisOrder(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t)
+	const page = "../../docs/accounts.md"
+	lines, inline := shownCommands(t)
+	const first = "examprep keys create --account acme"
+	if !slices.Contains(inline[page], first) {
+		t.Fatalf("the page does not say that %q creates the account", first)
+	}
+	check.Equal(t, len(lines[page]), 5, "commands on the page")
+	for _, line := range append([]string{first}, lines[page]...) {
+		i.execute(t, strings.Fields(strings.ReplaceAll(line, "'", ""))[1:]...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -159,21 +160,23 @@ func TestPruningGivesUpAfterASecondOfWaiting(t *testing.T) {
 func TestARoleThatOwnsNothingOnlyAppends(t *testing.T) {
 	t.Parallel()
 	pool := testkit.Database(t)
-	role := "app_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	grants := strings.ReplaceAll(recipe(t, "GRANT", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;"), "examprep_app", role)
-	testkit.Exec(t, pool, "CREATE ROLE "+role+";"+grants, pgx.QueryExecModeSimpleProtocol)
+	address, err := url.Parse(pool.Config().ConnString())
+	check.NoError(t, err)
+	database, role := strings.TrimPrefix(address.Path, "/"), "app_"+strings.ReplaceAll(uuid.NewString(), "-", "")
+	testkit.Exec(t, pool, "REVOKE CONNECT, TEMPORARY ON DATABASE "+database+" FROM PUBLIC") // as docs/install.md does
+	setUp := recipe(t, "CREATE ROLE", "REVOKE UPDATE, DELETE ON audit_log FROM examprep_app;")
+	setUp = strings.NewReplacer("examprep_app", role, "DATABASE examprep ", "DATABASE "+database+" ", "…", "secret").Replace(setUp)
+	testkit.Exec(t, pool, setUp, pgx.QueryExecModeSimpleProtocol)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), fmt.Sprintf("DROP OWNED BY %s; DROP ROLE %s", role, role), pgx.QueryExecModeSimpleProtocol); err != nil {
 			t.Error(err)
 		}
 	})
+	address.User = url.UserPassword(role, "secret")
+	app := testkit.Open(t, address.String())
 	as := func(do func(context.Context, pgx.Tx) error) error {
 		ctx := audit.WithActor(t.Context(), actor())
-		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, "SET LOCAL ROLE "+role)
-			check.NoError(t, err)
-			return do(ctx, tx)
-		})
+		return pgx.BeginFunc(ctx, app, func(tx pgx.Tx) error { return do(ctx, tx) })
 	}
 	if err := as(func(ctx context.Context, tx pgx.Tx) error {
 		return audit.Record(ctx, tx, audit.Entry{Account: uuid.New(), Action: audit.KeyRevoke})

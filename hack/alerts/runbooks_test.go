@@ -31,10 +31,10 @@ func pages(t *testing.T) map[string]string {
 }
 
 // opening returns the beginning of an alert's page: whether the alert can wait, what happened, and where the variables of the
-// commands are explained. An alert cannot wait if it is critical and its impact does not begin with "None".
-func opening(name string, rule rulefmt.Rule, impact string) (text, wait string) {
+// commands are explained. Critical alerts cannot wait, and all others can.
+func opening(name string, rule rulefmt.Rule) (text, wait string) {
 	wait = "yes"
-	if rule.Labels["severity"] == "critical" && !strings.HasPrefix(impact, "None") {
+	if rule.Labels["severity"] == "critical" {
 		wait = "no"
 	}
 	return "# " + name + "\n\nCan wait until morning: " + wait + ".\n\n" + rule.Annotations["summary"] + ". Severity: " +
@@ -46,9 +46,12 @@ func TestEachAlertHasAPageAndEachPageAnAlert(t *testing.T) {
 	for name, rule := range rules {
 		page := all[name+".md"]
 		_, impact, _ := strings.Cut(page, "\n## Impact\n\n")
-		begins, wait := opening(name, rule, impact)
+		begins, wait := opening(name, rule)
 		if !strings.HasPrefix(page, begins) {
 			t.Errorf("the page of %s does not begin with\n%s", name, begins)
+		}
+		if wait == "no" && strings.HasPrefix(impact, "None") {
+			t.Errorf("%s is critical and has no impact", name)
 		}
 		at := 0
 		for _, heading := range []string{"\n## Impact\n", "\n## Diagnosis\n", "\n## Mitigation\n", "\n## Meaning\n"} {
@@ -115,6 +118,46 @@ func TestLinksOfPagesResolve(t *testing.T) {
 			if !strings.HasPrefix(other, "[") {
 				t.Errorf("%s names %s without a link", name, other)
 			}
+		}
+	}
+}
+
+// The index says that a variable has the value of the alert's label of that name. A page can set one itself.
+func TestVariablesOfPagesAreLabelsOfTheAlert(t *testing.T) {
+	all, c := pages(t), newChecker(t)
+	row := regexp.MustCompile("(?m)^\\| (.*) \\| the label of the alert that has this name in lower case \\|$").FindStringSubmatch(all[index])
+	if row == nil {
+		t.Fatalf("%s does not say which variables are labels", index)
+	}
+	variables := matches(regexp.MustCompile("`([A-Z_]+)`"), row[1])
+	for name, rule := range alerts(t) {
+		var labels []string
+		for _, variable := range variables {
+			page := all[name+".md"]
+			if regexp.MustCompile(`\$`+variable+`\b`).MatchString(page) && !strings.Contains(page, variable+"=") {
+				labels = append(labels, strings.ToLower(variable))
+			}
+		}
+		c.reports(t, "the page of "+name, rule.Expr, labels...)
+	}
+}
+
+// otherReasons are those of Ready and suspended resources, of events, and of conditions that leave a resource Ready.
+var otherReasons = []string{
+	"Ready", "Progressing", "Suspended", "Accepted", "Resolved", "Published", "Pinned", "DriftRepaired", "SecretRotated",
+	"Delivering", "NoDeliveries", "Failing", "FailingLong",
+}
+
+func TestEachReasonOfAResourceThatIsNotReadyHasAnExplanation(t *testing.T) {
+	const name = "ExamprepResourceNotReady"
+	reasons := matches(regexp.MustCompile(`(?m)^\tReason\w+ = "(\w+)"$`), string(testkit.ReadFile(t, "../../api/v1alpha1/groupversion.go")))
+	if len(reasons) < 20 {
+		t.Fatalf("%d reasons found; the form of their declarations has changed", len(reasons))
+	}
+	page, expression := pages(t)[name+".md"], alerts(t)[name].Expr
+	for _, reason := range reasons {
+		if !slices.Contains(otherReasons, reason) && !strings.Contains(expression, reason) && !strings.Contains(page, "- `"+reason+"`: ") {
+			t.Errorf("the page of %s does not explain the reason %s", name, reason)
 		}
 	}
 }

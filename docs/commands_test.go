@@ -3,6 +3,7 @@ package docs_test
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,5 +108,43 @@ func TestCommandsOnPagesSelectTests(t *testing.T) {
 	}
 	if seen < 4 {
 		t.Errorf("%d commands select tests; their form has changed", seen)
+	}
+}
+
+// foreignTexts are searched in logs, but belong to libraries.
+var foreignTexts = []string{`"level":"ERROR"`, "Reconciler error"}
+
+func TestRunbooksSearchLogsForTextsOfTheCode(t *testing.T) {
+	var literals strings.Builder
+	for name, text := range textFiles(t, ".go") {
+		if (strings.HasPrefix(name, "server/") || strings.HasPrefix(name, "controllers/")) && !strings.HasSuffix(name, "_test.go") {
+			for _, literal := range regexp.MustCompile("\"(?:[^\"\\\\\n]|\\\\.)*\"|`[^`]*`").FindAllString(text, -1) {
+				literals.WriteString(literal + "\n")
+			}
+		}
+	}
+	search := regexp.MustCompile(`kubectl .* logs .*\| grep (-[iE] )?(?:'([^']+)'|(\w+))`)
+	alternative := regexp.MustCompile(`(?:\([^)]*\)|[^|(])+`)
+	seen := 0
+	for page, lines := range guides(t) {
+		for _, line := range lines {
+			match := search.FindStringSubmatch(line)
+			if match == nil {
+				continue
+			}
+			for _, text := range alternative.FindAllString(match[2]+match[3], -1) {
+				seen++
+				pattern := text
+				if match[1] == "-i " {
+					pattern = "(?i)" + text
+				}
+				if !slices.Contains(foreignTexts, text) && !regexp.MustCompile(pattern).MatchString(literals.String()) {
+					t.Errorf("%s searches logs for %q, which no text of the code contains", page, text)
+				}
+			}
+		}
+	}
+	if seen < 15 {
+		t.Errorf("%d searches found; their form has changed", seen)
 	}
 }

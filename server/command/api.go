@@ -65,16 +65,16 @@ func newAPI(program Program) *cobra.Command {
 	namespaceSecretFlag(cmd, &flags.namespaceSecret)
 	cmd.Flags().StringVar(&flags.listen, "listen", ":8080", "address of the HTTP interface")
 	cmd.Flags().StringSliceVar(&flags.trustedProxies, "trusted-proxies", nil,
-		"CIDR ranges of proxies whose X-Forwarded-For is believed; a load balancer that is not named has its connections held in a flood of bad keys, one that is named never")
+		"CIDR ranges of trusted proxies: their X-Forwarded-For is used, and their connections are never delayed in a flood of invalid keys")
 	cmd.Flags().DurationVar(&flags.drainDelay, "drain-delay", 0,
-		"how long to go on accepting after SIGTERM, while load balancers take note; part of the shutdown grace")
+		"how long to keep accepting connections after SIGTERM, so that load balancers can drop the pod; counts toward --shutdown-grace")
 	flags.registerMemory(cmd)
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
-		"maximum connections of one client address (IPv6: /64), except those of trusted proxies; further ones get 503. 0: no limit, as behind a load balancer that is not trusted")
+		"maximum connections per client address (IPv6: per /64), trusted proxies exempt; further ones get 503. 0: no limit; keep 0 behind a load balancer missing from --trusted-proxies")
 	cmd.Flags().UintVar(&flags.familyMaxConns, "family-max-conns", 0,
 		"maximum connections to PostgreSQL that history reads of one key family, or developer reads of one account, use at once; further reads wait. 0: a quarter of the pool")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
-		"continue the trace of a request's traceparent header: only behind an ingress that makes or checks these headers; else it is a link")
+		"continue the trace of the header traceparent; set it only behind an ingress that makes or checks this header. false: the span links to that trace")
 	flags.registerSignIn(cmd)
 	return cmd
 }
@@ -85,10 +85,10 @@ func (f *apiFlags) registerMemory(cmd *cobra.Command) {
 		name, usage string
 	}{
 		{&f.memory.CacheMiB, "cache-mib", "memory for papers and answer keys, in MiB; 0: 25 % of the memory limit"},
-		{&f.memory.KeyDirectoryMiB, "key-directory-mib", "memory for the directory of live API keys, in MiB, about 100 bytes a key. " +
+		{&f.memory.KeyDirectoryMiB, "key-directory-mib", "memory for the directory of active API keys, in MiB, about 100 bytes a key. " +
 			"A pod whose keys need more does not start. 0: 15 % of the memory limit"},
 		{&f.memory.CompressedMiB, "compressed-mib", "memory for compressed responses that are kept, in MiB; 0: 5 % of the memory limit"},
-		{&f.memory.BodyMiB, "body-mib", "memory for request bodies, their reading and unsent responses together, in MiB, at least 18; what has no room gets 503. 0: 12 % of the memory limit"},
+		{&f.memory.BodyMiB, "body-mib", "memory for request bodies, their reading and unsent responses together, in MiB, at least 18; requests without room get 503. 0: 12 % of the memory limit"},
 		{&f.memory.MaxConnections, "max-connections", "maximum connections at once; a further one replaces one that waits, else it gets 503. 0: as many as 23 % of the memory limit holds"},
 	} {
 		cmd.Flags().UintVar(flag.target, flag.name, 0, flag.usage)

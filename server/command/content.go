@@ -152,8 +152,8 @@ func newContentDigest() *cobra.Command {
 	signing.register(cmd)
 	out.Register(cmd)
 	cmd.Flags().BoolVar(&options.Write, "write", false, "put the digests into the files, at verification.digest")
-	cmd.Flags().StringVar(&options.By, "by", "", "who verified; empty: what the file says")
-	cmd.Flags().StringVar(&options.At, "at", "", "when, a date or RFC 3339 time; empty: what the file says")
+	cmd.Flags().StringVar(&options.By, "by", "", "name of the verifier; empty: keep the name in the file")
+	cmd.Flags().StringVar(&options.At, "at", "", "date or RFC 3339 time of the verification; empty: keep the time in the file")
 	cmd.MarkFlagsMutuallyExclusive("write", "message", "signature")
 	return cmd
 }
@@ -243,5 +243,5 @@ func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*ca
 
 func clusterNameFlag(cmd *cobra.Command, target *string) {
 	cmd.Flags().StringVar(target, "cluster-name", controllers.DefaultClusterName,
-		"tells clusters apart that publish into one database; part of every claim")
+		"name of the cluster, unique among clusters that publish into one database; part of the owner of each exam key")
 }

@@ -36,8 +36,8 @@ func (f *apiFlags) registerSignIn(cmd *cobra.Command) {
 	set.BoolVar(&f.personalAccounts, "personal-accounts", true, "give each person who signs in without an account one; false: only members sign in")
 	set.StringVar(&f.signInContact, "sign-in-contact", "",
 		"address or URL of the support for people who cannot sign in, at most 200 characters; the console shows it to them")
-	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "a session ends so long after its last use")
-	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "a session ends so long after its beginning")
+	set.DurationVar(&f.sessionIdle, "session-idle", 2*time.Hour, "idle timeout of a session, counted from its last use")
+	set.DurationVar(&f.sessionLifetime, "session-lifetime", 12*time.Hour, "maximum lifetime of a session, counted from its sign-in")
 }
 
 // checkSessionTimes refuses times that no session could be used for: cookies count whole seconds.

@@ -58,16 +58,16 @@ func newOperator(program Program) *cobra.Command {
 	clusterNameFlag(cmd, &flags.clusterName)
 	trustedVerifiersFlag(cmd, &flags.trusted)
 	set := cmd.Flags()
-	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "how to reach the API server; empty: the pod's own account")
-	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "only these namespaces; empty: all")
-	set.StringVar(&flags.shardSelector, "shard-selector", "", "only resources with these labels, such as examprep.dev/shard=a; empty: all")
+	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "file with the address and credentials of the API server; empty: the pod's service account")
+	set.StringSliceVar(&flags.watchNamespaces, "watch-namespaces", nil, "namespaces to watch; empty: all")
+	set.StringVar(&flags.shardSelector, "shard-selector", "", "label selector of the resources to reconcile, such as examprep.dev/shard=a; empty: all")
 	set.StringVar(&flags.shardName, "shard-name", "", "name of this shard, in statuses and in its lease's name; empty: the shard that takes the rest")
 	set.BoolVar(&flags.restrict, "restrict-webhook-accounts", false,
-		"webhook endpoints hear only of accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
+		"limit webhook endpoints to the accounts that their namespace's annotation "+v1alpha1.WebhookAccountsAnnotation+" lists")
 	set.BoolVar(&flags.restrictAdopt, "restrict-adoption", true,
 		"spec.adopt takes from other namespaces only the exam keys that the namespace's annotation "+v1alpha1.AdoptsAnnotation+" lists")
-	set.BoolVar(&flags.leaderElect, "leader-elect", true, "agree with other replicas on one that works")
-	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "where the lease lives; empty: the pod's namespace")
+	set.BoolVar(&flags.leaderElect, "leader-elect", true, "elect a leader among the replicas; only the leader reconciles")
+	set.StringVar(&flags.leaderNamespace, "leader-namespace", "", "namespace of the lease; empty: the pod's namespace")
 	set.StringVar(&flags.leaderLease, "leader-lease", "", "name of the lease; empty: examprep-operator.examprep.dev, and one of its own for each named shard")
 	set.StringSliceVar(&flags.allowCIDRs, "webhook-allow-cidr", nil, "CIDR ranges outside the public internet that the URLs of WebhookEndpoints may name")
 	return cmd

@@ -45,7 +45,7 @@ func newWorker(program Program) *cobra.Command {
 		"CIDR ranges outside the public internet that webhooks of endpoints declared in the cluster may reach")
 	cmd.Flags().StringVar(&flags.caFile, "webhook-ca-file", "", "PEM file of certificate authorities trusted in addition to the system's")
 	cmd.Flags().DurationVar(&flags.retention, "webhook-retention", webhooks.DefaultRetention,
-		"retention of events, deliveries and attempts, at least 24h; deleted by weekly partition, up to a week later")
+		"retention of deliveries and their attempts, at least 24h; deleted by weekly partition, up to a week later. Events are kept twice as long and two weeks more")
 	return cmd
 }
 

@@ -79,7 +79,7 @@ func fromRead(err error) *apierror.Error {
 	case errors.Is(err, errNoBodyMemory):
 		return apierror.Unavailable()
 	case errors.Is(err, errBodyCut), errors.Is(err, io.ErrUnexpectedEOF):
-		return apierror.BadRequest("The request broke off.")
+		return apierror.BadRequest("The connection closed before the request was complete.")
 	default:
 		return apierror.BadRequest("The request is not readable HTTP.")
 	}

@@ -114,9 +114,9 @@ func newKeysCreate(timings directory.Timings) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&account, "account", "", "whose key it is")
-	cmd.Flags().StringVar(&request.Name, "name", "", "what it is for, shown in lists")
-	cmd.Flags().StringVar(&request.Tier, "tier", "", "rate tier; empty: what RateTier resources say, else default")
+	cmd.Flags().StringVar(&account, "account", "", "account that owns the key; created if it does not exist")
+	cmd.Flags().StringVar(&request.Name, "name", "", "purpose of the key, shown in lists")
+	cmd.Flags().StringVar(&request.Tier, "tier", "", "rate tier; empty: the tier that RateTier resources give the key or its account, else default")
 	cmd.Flags().DurationVar(&expiresIn, "expires-in", 0, "lifetime, such as 720h; 0: none")
 	return cmd
 }
@@ -188,7 +188,7 @@ func newKeysList(timings directory.Timings) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&account, "account", "", "only this account's")
+	cmd.Flags().StringVar(&account, "account", "", "account whose keys are listed; empty: all")
 	return cmd
 }
 

@@ -63,7 +63,8 @@ The workbook has sheets with the names of the CSV files. Other sheets are ignore
 - A number in a column of texts is a problem if the program may have changed what was typed: a number with a format of its own
   (` + "`007`, `1E+05`" + `) or with more than 15 digits. Format the cell as text and type it again. The template has this format.
 - A truth value in a column of texts is a problem for the same reason.
-- A workbook has at most 64 MiB, and 512 MiB unpacked. Workbooks with a password and the format .xls are not read.
+- A workbook has at most 64 MiB, and 512 MiB unpacked. The names of columns are in its first 1,000 columns. Workbooks with a password and
+  the format .xls are not read.
 
 ## Columns of sheets
 

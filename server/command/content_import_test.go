@@ -107,7 +107,7 @@ func TestLongCommandsShowProgressOnATerminalOnly(t *testing.T) {
 	}
 	from, out := sheetOf(t, rows.String()), t.TempDir()
 	atOnce, never := patient(), patient()
-	atOnce.ProgressAfter, never.ProgressAfter = 1, testkit.Patience
+	atOnce.ProgressAfter, never.ProgressAfter = -1, testkit.Patience
 	pool := testkit.Database(t)
 	database := pool.Config().ConnString()
 	for step, args := range map[string][]string{

@@ -36,7 +36,7 @@ type Program struct {
 	LeaderTimeout time.Duration
 	// TraceTimeout bounds the last export of traces (3 s).
 	TraceTimeout time.Duration
-	// ProgressAfter is how long a content command runs before it shows its progress on a terminal (2 s).
+	// ProgressAfter is how long a content command runs before it shows its progress on a terminal (2 s); a negative time shows it from the start.
 	ProgressAfter time.Duration
 	// Checks are the time limits of health checks and of their server.
 	Checks telemetry.Checks

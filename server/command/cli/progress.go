@@ -18,8 +18,8 @@ import (
 // ProgressAfter is how long a command runs before it shows its progress.
 const ProgressAfter = 2 * time.Second
 
-// WithProgress lets a command show its progress on standard error once it has run for a time; 0 stands for ProgressAfter. It shows nothing if
-// standard error is not a terminal.
+// WithProgress lets a command show its progress on standard error once it has run for a time: 0 stands for ProgressAfter, a negative time
+// for the start. It shows nothing if standard error is not a terminal.
 func WithProgress(cmd *cobra.Command, after time.Duration) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -27,9 +27,12 @@ func WithProgress(cmd *cobra.Command, after time.Duration) {
 			return run(cmd, args)
 		}
 		shown := &bars{out: &gate{out: cmd.ErrOrStderr()}}
-		timer := time.AfterFunc(cmp.Or(after, ProgressAfter), shown.show)
+		if after < 0 {
+			shown.show()
+		} else {
+			defer time.AfterFunc(cmp.Or(after, ProgressAfter), shown.show).Stop()
+		}
 		defer shown.Done()
-		defer timer.Stop()
 		cmd.SetContext(progress.With(cmd.Context(), shown))
 		return run(cmd, args)
 	}

@@ -148,9 +148,6 @@ func items(text []byte) (count, end int) {
 	count = 1
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
-		case count > catalog.MaxQuestions:
-			return count, i
 		case quoted && c == '\\':
 			i++
 		case c == '"':
@@ -161,7 +158,9 @@ func items(text []byte) (count, end int) {
 		case c == ']' || c == '}':
 			depth--
 		case c == ',' && depth == 1:
-			count++
+			if count++; count > catalog.MaxQuestions {
+				return count, len(text) - len(bytes.TrimLeft(text[i+1:], " \t\r\n"))
+			}
 		}
 	}
 	return count, len(text)

@@ -72,7 +72,7 @@ func newAPI(program Program) *cobra.Command {
 	cmd.Flags().IntVar(&flags.mostOfAddress, "max-connections-per-address", 0,
 		"maximum connections per client address (IPv6: per /64), trusted proxies exempt; further ones get 503. 0: no limit; keep 0 behind a load balancer missing from --trusted-proxies")
 	cmd.Flags().UintVar(&flags.familyMaxConns, "family-max-conns", 0,
-		"maximum connections to PostgreSQL that history reads of one key family, or developer reads of one account, use at once; further reads wait. 0: a quarter of the pool")
+		"maximum connections to PostgreSQL that history reads of one key family, or console calls of one account, use at once; further calls wait. 0: a quarter of the pool")
 	cmd.Flags().BoolVar(&flags.trustTraceparent, "trust-traceparent", false,
 		"continue the trace of the header traceparent; set it only behind an ingress that makes or checks this header. false: the span links to that trace")
 	flags.registerSignIn(cmd)

@@ -20,7 +20,7 @@ type ReadKind string
 // The kinds.
 const (
 	HistoryReads   ReadKind = "history"   // of attempts, by API key; the owner is the key's family
-	DeveloperReads ReadKind = "developer" // of a signed-in developer; the owner is the account
+	DeveloperReads ReadKind = "developer" // and changes, of a signed-in developer; the owner is the account, or the person in no account
 )
 
 // bulkheadSlots is the number of semaphores. Two owners that have the same one by chance share its limit.
@@ -49,8 +49,8 @@ func NewBulkhead(registerer prometheus.Registerer, pool *pgxpool.Pool, limit uin
 	}
 	b := &Bulkhead{
 		waits: counter("waits_total",
-			"Reads that waited because others of their key family, or of their developer account, used all connections that it may have."),
-		waited: counter("wait_seconds_total", "Seconds that such reads waited."),
+			"Calls that waited because others of their key family, or of their developer account, used all connections that it may have."),
+		waited: counter("wait_seconds_total", "Seconds that such calls waited."),
 	}
 	for i := range b.owners {
 		b.owners[i] = semaphore.NewWeighted(int64(limit))

@@ -148,7 +148,8 @@ func (d *Deliveries) Test(ctx context.Context, account, endpoint uuid.UUID, now 
 	return id, err
 }
 
-// Redeliver sends the event of a delivery again as a new delivery, and returns its id. The event's body is the same, so a receiver
+// Redeliver sends the event of a delivery again as a new delivery, and returns its id. If a delivery of the event to the endpoint is
+// pending, it makes the next attempt of that one due now, and returns its id. The event's body is the same, so a receiver
 // recognises a repetition. It returns *DisabledError if the endpoint is disabled.
 func (d *Deliveries) Redeliver(ctx context.Context, account, endpoint, delivery uuid.UUID) (id uuid.UUID, err error) {
 	err = d.create(ctx, account, endpoint, audit.WebhookRedeliver, func(q *webhooksdb.Queries) (_ map[string]any, err error) {

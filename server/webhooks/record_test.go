@@ -43,6 +43,7 @@ func TestEachChangeOfAnEndpointIsRecordedWithoutSecrets(t *testing.T) {
 	check.NoError(t, err)
 	tested, err := b.deliveries.Test(ctx, account, made.ID, time.Now())
 	check.NoError(t, err)
+	b.end(t, tested, "failed", time.Minute)
 	again, err := b.deliveries.Redeliver(ctx, account, made.ID, tested)
 	check.NoError(t, err)
 	if _, err := b.endpoints.RotateSecret(ctx, account, made.ID); err != nil {

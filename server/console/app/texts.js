@@ -110,7 +110,7 @@ export const t = {
   loadingDeliveries: 'Loading deliveries…', deliveriesFailed: 'The deliveries could not be loaded', emptyDeliveries: 'Nothing was sent to this endpoint yet. Send a test event.',
   noDelivery: 'No delivery matches these filters. {clear}', clearFilters: 'Clear the filters', all: 'All', failed: 'Failed', succeeded: 'Succeeded', cancelled: 'Cancelled',
   waitingForRetry: 'Waiting for retry', waitingToSend: 'Waiting to be sent', allEvents: 'All events', since: 'Since', lastResult: 'Last result', event: 'Event', delivery: 'Delivery', attempts: 'Attempts',
-  redeliver: 'Redeliver', isRedelivered: 'The event of {id} is sent again, as a new delivery.', notRedelivered: 'The event was not sent again',
+  redeliver: 'Redeliver', isRedelivered: 'The event of {id} is sent again.', notRedelivered: 'The event was not sent again',
   loadingDelivery: 'Loading attempts…', deliveryFailed: 'The attempts could not be loaded', attempt: 'Attempt', sent: 'Sent', result: 'Result', firstBytes: 'Response, first bytes',
   nOf: '{n} of {most}', theLastOf: 'the last of {n}', nextAttemptIn: 'next attempt in {span}', nextAttemptDue: 'next attempt is due', noResponse: 'no response', emptyResponse: 'empty response',
   noResponseNotSent: 'no response; the request was not sent', noAttempts: 'No attempt has ended yet.', deliveryIds: 'Delivery {id}, event {event}.',

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
+	"examprep.dev/server/sessions"
 )
 
 // Deps are what the routes are answered from.
@@ -31,8 +31,11 @@ type Deps struct {
 	SignInContact   string        // support for persons who cannot sign in; the console shows it
 	Now             func() time.Time
 
-	Bulkhead *postgres.Bulkhead // bounds the connections that the reads of one account use at once; nil: no bound
+	Bulkhead *postgres.Bulkhead // bounds the connections that the calls of one account use at once; nil: no bound
 }
+
+// readsNothing is the operation of signed-in persons that uses no connection after the look-up of the session.
+const readsNothing = "getSession"
 
 // Routes returns all routes, the console's too. compressor keeps the console's files. Failed sign-ins are logged.
 func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endpoint.Route {
@@ -46,23 +49,31 @@ func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endp
 	routes = append(routes, (&webhookHandlers{deps.Webhooks, deps.Deliveries, deps.Now}).routes()...)
 	routes = append(routes, (&usageHandlers{deps.Usage, deps.Environment, deps.Now}).routes()...)
 	for i := range routes {
-		if routes[i].Access == endpoint.Session && routes[i].Method == fasthttp.MethodGet {
+		if routes[i].Access == endpoint.Session && routes[i].Operation != readsNothing {
 			routes[i].Handle = bounded(deps.Bulkhead, routes[i].Handle)
 		}
 	}
 	return routes
 }
 
-// bounded returns a handler that waits for its account's share of connections.
+// bounded returns a handler that waits for its owner's share of connections.
 func bounded(bulkhead *postgres.Bulkhead, handle endpoint.Handler) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
-		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, r.Session.AccountID)
+		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, owner(r.Session))
 		if err != nil {
 			return err
 		}
 		defer leave()
 		return handle(ctx, r)
 	}
+}
+
+// owner returns the owner of a session's calls in the bulkhead: the account, or the person in no account.
+func owner(session sessions.Session) uuid.UUID {
+	if session.Role == "" {
+		return uuid.NewSHA1(uuid.NameSpaceURL, []byte(session.Name()))
+	}
+	return session.AccountID
 }
 
 // session returns a route for signed-in persons, whatever their role.

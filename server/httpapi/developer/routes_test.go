@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/valyala/fasthttp"
 
+	"examprep.dev/server/accounts"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
 	"examprep.dev/server/sessions"
@@ -16,30 +17,37 @@ import (
 	"examprep.dev/server/testkit/check"
 )
 
-// TestReadsOfAnAccountWaitForEachOther: without a connection for its account, no read begins.
-func TestReadsOfAnAccountWaitForEachOther(t *testing.T) {
+// TestCallsOfAnOwnerWaitForEachOther: without a connection for its account, or for a person without one, no call begins. Only the session
+// itself is read without a connection.
+func TestCallsOfAnOwnerWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	bulkhead := postgres.NewBulkhead(nil, testkit.Database(t), 1)
-	account := uuid.New()
-	leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperReads, account)
-	check.NoError(t, err)
-	defer leave()
+	ada, bob := accounts.Person{Issuer: "https://id.example", Subject: "ada"}, accounts.Person{Issuer: "https://id.example", Subject: "bob"}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	reads := 0
-	for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil, nil) {
-		if route.Access != endpoint.Session || route.Method != http.MethodGet {
-			continue
+	for name, session := range map[string]sessions.Session{
+		"in an account":      {Person: ada, AccountID: uuid.New(), Role: accounts.Viewer},
+		"without an account": {Person: ada},
+	} {
+		leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperReads, owner(session))
+		check.NoError(t, err)
+		methods := make(map[string]int)
+		for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil, nil) {
+			if route.Access != endpoint.Session || route.Operation == "getSession" {
+				continue
+			}
+			methods[route.Method]++
+			err := route.Handle(ended, &endpoint.Request{HTTP: new(fasthttp.RequestCtx), Session: session})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %s: %v, want the end of the wait", name, route.Operation, err)
+			}
 		}
-		reads++
-		err := route.Handle(ended, &endpoint.Request{Session: sessions.Session{AccountID: account}})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v, want the end of the wait", route.Operation, err)
+		if methods[http.MethodGet] < 5 || methods[http.MethodPost] < 5 || methods[http.MethodDelete] < 3 {
+			t.Errorf("%v: the test sees too few operations", methods)
 		}
+		leave()
 	}
-	if reads < 5 {
-		t.Errorf("%d reads: the test sees too few", reads)
-	}
+	check.Equal(t, owner(sessions.Session{Person: ada}) == owner(sessions.Session{Person: bob}), false, "persons without an account wait for each other")
 }
 
 // waitingSignIn is a sign-in at a provider that never responds.

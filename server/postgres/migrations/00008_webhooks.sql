@@ -75,7 +75,7 @@ CREATE TABLE webhook_deliveries (
     lost_attempts   integer NOT NULL DEFAULT 0,
     -- The first delivery of the event to this endpoint; NULL for that one itself.
     original_id     uuid,
-    -- It ended before a later delivery of the same event was made, which replaces it.
+    -- It ended without success before a later delivery of the same event was made, which replaces it.
     superseded      boolean NOT NULL DEFAULT false
 ) PARTITION BY RANGE (id);
 CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT
@@ -83,7 +83,9 @@ CREATE TABLE webhook_deliveries_default PARTITION OF webhook_deliveries DEFAULT
 -- For leases, the sweep, the backlog and cancelling.
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, next_attempt_at) WHERE state = 'pending';
 CREATE INDEX webhook_deliveries_by_endpoint ON webhook_deliveries (endpoint_id, id DESC);
-CREATE INDEX webhook_deliveries_original ON webhook_deliveries (original_id) WHERE original_id IS NOT NULL;
+-- For redeliveries and recoveries. Apart from delivered ones, it has at most one delivery of an event to an endpoint.
+CREATE INDEX webhook_deliveries_original ON webhook_deliveries (original_id, state, finished_at)
+    WHERE original_id IS NOT NULL AND NOT superseded;
 -- For recoveries. A delivery that arrives is never in it.
 CREATE INDEX webhook_deliveries_missed ON webhook_deliveries (endpoint_id, finished_at, id)
     WHERE state IN ('failed', 'cancelled') AND NOT superseded;

@@ -102,27 +102,47 @@ SELECT uuidv7(), event.id, @endpoint_id::uuid, @kind FROM event
 RETURNING id;
 
 -- name: Redeliver :one
--- Sends the event of a delivery again, as a new delivery with its own attempts. The caller has locked the endpoint's row.
+-- Sends the event of a delivery again, as a new delivery with its own attempts, and returns its id. If a delivery of the event to the
+-- endpoint is pending, the statement returns that one instead, and makes its next attempt due now, unless a worker has it. The caller has
+-- locked the endpoint's row. Each new delivery supersedes the earlier ones that have ended, so at most one is open: pending, or failed or
+-- cancelled and not superseded. With one condition for all states, the plan would read each delivery of the event that arrived.
 WITH asked AS MATERIALIZED (
     SELECT d.id, d.event_id, d.event, coalesce(d.original_id, d.id) AS first_id
     FROM webhook_deliveries d JOIN webhook_events ev ON ev.id = d.event_id
     WHERE d.id = @delivery_id AND d.endpoint_id = @endpoint_id
       AND (ev.account_id IS NULL OR ev.account_id = @account_id::uuid)
+), open AS MATERIALIZED (
+    SELECT f.id, f.state FROM webhook_deliveries f
+    WHERE f.id = (SELECT first_id FROM asked) AND f.state <> 'delivered' AND NOT f.superseded
+    UNION ALL
+    SELECT r.id, r.state FROM webhook_deliveries r
+    WHERE r.original_id = (SELECT first_id FROM asked) AND r.state IN ('pending', 'failed', 'cancelled') AND NOT r.superseded
+), pending AS MATERIALIZED (
+    SELECT id FROM open WHERE state = 'pending' ORDER BY id DESC LIMIT 1
+), hurried AS (
+    UPDATE webhook_deliveries d SET next_attempt_at = now()
+    WHERE d.id = (
+        SELECT l.id FROM webhook_deliveries l WHERE l.id = (SELECT id FROM pending) AND l.lease_id IS NULL
+          AND l.next_attempt_at > now() AND l.state NOT IN ('delivered', 'failed', 'cancelled') FOR UPDATE SKIP LOCKED)
 ), marked AS (
     UPDATE webhook_deliveries d SET superseded = true
-    WHERE d.id = @delivery_id AND d.state IN ('failed', 'cancelled') AND EXISTS (SELECT FROM asked)
+    WHERE d.id = ANY (ARRAY(SELECT id FROM open WHERE NOT EXISTS (SELECT FROM pending)))
+      AND d.id >= (SELECT id FROM open ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM open ORDER BY id DESC LIMIT 1)
+), sent AS (
+    INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, original_id)
+    SELECT uuidv7(), event_id, @endpoint_id::uuid, event, first_id FROM asked WHERE NOT EXISTS (SELECT FROM pending)
+    RETURNING id
 )
-INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event, original_id)
-SELECT uuidv7(), event_id, @endpoint_id::uuid, event, first_id FROM asked
-RETURNING id;
+SELECT id FROM sent UNION ALL SELECT id FROM pending;
 
 -- name: RecoverDeliveries :one
 -- Sends the events again whose last delivery to the endpoint has failed or was cancelled since a time, the earliest end first,
 -- unless another delivery of the event is pending or was delivered since then. If send is false, it only counts them. The caller
 -- that sends has locked the endpoint's row. The deliveries of one event to one endpoint are the first one and those with its id as
--- original_id. A superseded delivery leaves the index that this statement walks, so the next call begins where this one ended. The
--- statement looks for page rows, one more than most, to tell whether another call is needed. OFFSET 0 makes each condition a lookup
--- by index; a join would read a whole table.
+-- original_id. A superseded delivery leaves the index that this statement walks, so the next call begins where this one ended. A failed or
+-- cancelled delivery that is not superseded is the last one of its event (Redeliver). The statement looks for page rows, one more
+-- than most, to tell whether another call is needed. OFFSET 0 makes each condition a look-up by index, of one row at most; a join would
+-- read a whole table, and an OR every delivery of the event that arrived.
 WITH missed AS MATERIALIZED (
     SELECT d.id, d.event_id, d.event, coalesce(d.original_id, d.id) AS first_id, d.finished_at
     FROM webhook_deliveries d
@@ -137,8 +157,12 @@ WITH missed AS MATERIALIZED (
           OFFSET 0)
       AND NOT EXISTS (
           SELECT FROM webhook_deliveries r
-          WHERE r.original_id = coalesce(d.original_id, d.id) AND r.id <> d.id
-            AND (r.id > d.id OR r.state = 'pending' OR r.state = 'delivered' AND r.finished_at >= @since::timestamptz)
+          WHERE r.original_id = coalesce(d.original_id, d.id) AND r.state = 'pending' AND NOT r.superseded
+          OFFSET 0)
+      AND NOT EXISTS (
+          SELECT FROM webhook_deliveries r
+          WHERE r.original_id = coalesce(d.original_id, d.id) AND r.state = 'delivered' AND NOT r.superseded
+            AND r.finished_at >= @since::timestamptz
           OFFSET 0)
     ORDER BY d.finished_at, d.id LIMIT @page
 ), chosen AS MATERIALIZED (

@@ -38,6 +38,7 @@ func TestATestEventAndARedeliveryArrive(t *testing.T) {
 	if err := json.Unmarshal(first.Body, &body); err != nil || body.Event != webhooks.KindTest || body.Data.EndpointID != made.ID {
 		t.Errorf("body %s: %v", first.Body, err)
 	}
+	b.until(t, 1, inState, "delivered")
 	again, err := b.deliveries.Redeliver(t.Context(), account, made.ID, sent)
 	check.NoError(t, err)
 	if second := r.Next(t); second.Header.Get("Webhook-Id") != first.Header.Get("Webhook-Id") || !bytes.Equal(second.Body, first.Body) {

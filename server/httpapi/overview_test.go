@@ -9,6 +9,7 @@ import (
 	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
+	"examprep.dev/server/usage"
 )
 
 func (b *browser) overview() map[string]any {
@@ -85,5 +86,18 @@ func TestOverviewShowsTheAccountsOwn(t *testing.T) {
 	testkit.Exec(t, c.Pool, "UPDATE rate_tiers SET requests = 2000000000 WHERE name = 'gold'") // more than a tier can have
 	if unreadable := ada.overview(); unreadable["tier"] != nil {
 		t.Errorf("a tier that cannot be read is shown as %v", unreadable["tier"])
+	}
+}
+
+// TestOverviewOfTooMuchUsageHasNoRequests: the rest is shown.
+func TestOverviewOfTooMuchUsageHasNoRequests(t *testing.T) {
+	t.Parallel()
+	c := newConsole(t)
+	ada := c.signedIn("ada")
+	testkit.Exec(t, c.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT gen_random_uuid(), (now() AT TIME ZONE 'UTC')::date, $1, 1, 0 FROM generate_series(0, $2::int)`, c.account(ada), usage.MaxRows)
+	got := ada.overview()
+	if requests, shown := got["requests"]; shown || got["keys"] == nil || got["webhooks"] == nil {
+		t.Errorf("requests are %v in %v", requests, got)
 	}
 }

@@ -1,6 +1,7 @@
 package usage_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -38,4 +39,34 @@ func TestDaysOfAnAccountWithoutUsageAreZero(t *testing.T) {
 	got, err := usage.NewStore(pool).Days(t.Context(), newKey(t, pool).account, today, 3)
 	check.NoError(t, err)
 	check.Slices(t, got, []usage.Day{{Day: today.AddDate(0, 0, -2)}, {Day: today.AddDate(0, 0, -1)}, {Day: today}}, "days")
+}
+
+// TestDaysOfTooManyRowsAreRefusedUnread has a row for each of very many revoked keys, as creating, using and revoking them leaves it.
+func TestDaysOfTooManyRowsAreRefusedUnread(t *testing.T) {
+	t.Parallel()
+	pool := testkit.Database(t)
+	k, other := newKey(t, pool), newKey(t, pool)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	record := func(account any, rows int) {
+		testkit.Exec(t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+			SELECT gen_random_uuid(), $2::date - n % 30, $1, 1, 0 FROM generate_series(1, $3::int) n`, account, today, rows)
+	}
+	record(other.account, usage.MaxRows)
+	record(k.account, 2*usage.MaxRows)
+	testkit.Exec(t, pool, "ANALYZE key_usage")
+	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+		tx := testkit.Begin(t, pool, "SET LOCAL plan_cache_mode = "+mode)
+		before := testkit.RowsRead(t, tx, "key_usage")
+		_, err := usage.NewStore(tx).Days(t.Context(), k.account, today, 30)
+		if _, tooMany := errors.AsType[*usage.TooManyRowsError](err); !tooMany {
+			t.Errorf("%s: got %v, want a TooManyRowsError", mode, err)
+		}
+		if read := testkit.RowsRead(t, tx, "key_usage") - before; read > usage.MaxRows+100 {
+			t.Errorf("%s: %d rows are read, want %d at most", mode, read, usage.MaxRows+100)
+		}
+		testkit.Release(t, tx)
+	}
+	days, err := usage.NewStore(pool).Days(t.Context(), other.account, today, 30)
+	check.NoError(t, err)
+	check.Equal(t, len(days), 30, "days of as many rows as are read")
 }

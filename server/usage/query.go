@@ -51,16 +51,11 @@ func NewStore(db usagedb.DBTX) *Store { return &Store{queries: usagedb.New(db)} 
 // *TooManyRowsError.
 func (s *Store) Daily(ctx context.Context, query Query) ([]Daily, error) {
 	if query.Reserve != nil {
-		count, err := s.queries.CountDailyUsage(ctx, usagedb.CountDailyUsageParams{
-			KeyPrefix: query.KeyPrefix, AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
-		})
+		count, err := s.count(ctx, query)
 		if err != nil {
-			return nil, fmt.Errorf("count usage: %w", err)
+			return nil, err
 		}
-		if count > MaxRows {
-			return nil, &TooManyRowsError{}
-		}
-		if err := query.Reserve(int(count)); err != nil {
+		if err := query.Reserve(count); err != nil {
 			return nil, err
 		}
 	}
@@ -84,4 +79,18 @@ func (s *Store) Daily(ctx context.Context, query Query) ([]Daily, error) {
 		list[i] = Daily(row)
 	}
 	return list, nil
+}
+
+// count returns the number of rows that match a query, or a *TooManyRowsError for more than [MaxRows].
+func (s *Store) count(ctx context.Context, query Query) (int, error) {
+	count, err := s.queries.CountDailyUsage(ctx, usagedb.CountDailyUsageParams{
+		KeyPrefix: query.KeyPrefix, AccountID: query.Account, First: query.From, Last: query.To, Most: MaxRows + 1,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("count usage: %w", err)
+	}
+	if count > MaxRows {
+		return 0, &TooManyRowsError{}
+	}
+	return int(count), nil
 }

@@ -6,10 +6,10 @@ import { Badge, CodeBlock, Loaded, PageHead, canDevelop, figure, html, plain, t,
 import { Sparkline } from './sparkline.js';
 
 /** @param {Overview} data */
-const total = ({ requests }) => requests.reduce((sum, day) => sum + day.allowed, 0);
+const total = ({ requests = [] }) => requests.reduce((sum, day) => sum + day.allowed, 0);
 
 /** @param {Overview} data */
-const isEmpty = (data) => data.keys.active === 0 && total(data) === 0 && data.webhooks.healthy + data.webhooks.failing.length === 0;
+const isEmpty = (data) => data.keys.active === 0 && data.requests && total(data) === 0 && data.webhooks.healthy + data.webhooks.failing.length === 0;
 
 /** @param {{ name: unknown, value: unknown }} props */
 const Fact = ({ name, value }) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
@@ -39,8 +39,8 @@ const EmptyAccount = ({ data, onCreate }) => html`<${FirstSteps} onCreate=${onCr
 
 /** @param {{ data: Overview }} props */
 const Busy = ({ data }) => html`<${AttentionList} data=${data} />
-  <section class="section requests" aria-label=${t.requests30}><div><h2>${t.requests30}</h2><p class="big">${figure(total(data))}</p>
-    <a href="/console/usage">${t.seeUsage}</a></div><${Sparkline} days=${data.requests} /></section>
+  <section class="section requests" aria-label=${t.requests30}><div><h2>${t.requests30}</h2>${data.requests ? html`<p class="big">${figure(total(data))}</p>` : html`<p class="quiet">${t.tooMuchUsage}</p>`}
+    <a href="/console/usage">${t.seeUsage}</a></div>${data.requests && html`<${Sparkline} days=${data.requests} />`}</section>
   <${Columns} data=${data} />
   <section class="section" aria-label=${t.baseURL}><h2>${t.baseURL}</h2><${CodeBlock} code=${baseURL} label=${t.copyURL} /></section>`;
 

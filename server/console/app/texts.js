@@ -36,7 +36,7 @@ export const t = {
   endpointFailing: 'Endpoint failing since {since}, for {span}', lastFailure: 'Last failure: {why}.', areWaiting: ['1 delivery is waiting.', '{n} deliveries are waiting.'],
   seeFailures: 'See failures', endpointDisabled: 'Endpoint disabled', seeEndpoint: 'See endpoint', rotateKey: 'Rotate key', seeKeys: 'See keys',
   keyExpires: 'Key expires in {span}, on {at}', keyUsed: '{prefix} ({name}), used {ago}.', keyNotUsed: '{prefix} ({name}), never used.',
-  requests30: 'Requests, last 30 days', seeUsage: 'See usage', peakOn: '{n} on {day}', todaySoFar: 'Today, so far',
+  requests30: 'Requests, last 30 days', seeUsage: 'See usage', tooMuchUsage: 'Too many keys were used to sum their requests here.', peakOn: '{n} on {day}', todaySoFar: 'Today, so far',
   sparklineText: 'Requests a day. Peak: {peak}. Today so far: {today}.', numbers: 'Numbers', tier: 'Tier', requestsPer: 'Requests per {n} s', burst: 'Burst',
   counted: 'Counted', perKey: 'per key', tierUnknown: 'The tier cannot be read now.', active: 'Active', expiresSoon: 'Expires within 14 days',
   healthy: 'Healthy', failing: 'Failing', disabled: 'Disabled', baseURL: 'Base URL', copyURL: 'Copy URL',

@@ -2,6 +2,7 @@ package developer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,7 +25,7 @@ type KeyOverview interface {
 
 // UsageByDay sums the usage of an account's keys; *usage.Store implements it.
 type UsageByDay interface {
-	// Days returns n days that end with the day of last, the oldest first.
+	// Days returns n days that end with the day of last, the oldest first, or a *usage.TooManyRowsError.
 	Days(ctx context.Context, account uuid.UUID, last time.Time, n int) ([]usage.Day, error)
 }
 
@@ -49,7 +50,7 @@ type shownOverview struct {
 	Environment string          `json:"environment"`
 	Account     string          `json:"account"`
 	Tier        *shownTier      `json:"tier,omitempty"`
-	Requests    []requestsOfDay `json:"requests"`
+	Requests    []requestsOfDay `json:"requests,omitempty"`
 	Keys        struct {
 		Active   int           `json:"active"`
 		Expiring []expiringKey `json:"expiring"`
@@ -103,7 +104,7 @@ func (h *overviewHandlers) get(ctx context.Context, r *endpoint.Request) error {
 		return err
 	}
 	days, err := h.usage.Days(ctx, account, h.now(), overviewDays)
-	if err != nil {
+	if _, tooMany := errors.AsType[*usage.TooManyRowsError](err); err != nil && !tooMany {
 		return err
 	}
 	ofWebhooks, err := h.webhooks.Overview(ctx, account)

@@ -119,10 +119,11 @@ FROM key_usage u WHERE u.account_id = @account_id AND u.day BETWEEN @first AND @
 GROUP BY u.day ORDER BY u.day;
 
 -- name: CountDailyUsage :one
--- The number of rows that DailyUsage returns.
+-- The number of rows that DailyUsage returns. The order lets the planner choose the index, so that it reads no rows of other accounts.
 SELECT count(*) FROM (
-    SELECT FROM key_usage a
-    WHERE @key_prefix::text = '' AND a.account_id = @account_id AND a.day BETWEEN @first AND @last
+    (SELECT FROM key_usage a
+     WHERE @key_prefix::text = '' AND a.account_id = @account_id AND a.day BETWEEN @first AND @last
+     ORDER BY a.day LIMIT @most::int)
     UNION ALL
     SELECT FROM key_usage u
     WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = @key_prefix AND k.account_id = @account_id)

@@ -66,8 +66,9 @@ func (q *Queries) AddUsageBatch(ctx context.Context, arg AddUsageBatchParams) er
 
 const countDailyUsage = `-- name: CountDailyUsage :one
 SELECT count(*) FROM (
-    SELECT FROM key_usage a
-    WHERE $2::text = '' AND a.account_id = $3 AND a.day BETWEEN $4 AND $5
+    (SELECT FROM key_usage a
+     WHERE $2::text = '' AND a.account_id = $3 AND a.day BETWEEN $4 AND $5
+     ORDER BY a.day LIMIT $1::int)
     UNION ALL
     SELECT FROM key_usage u
     WHERE u.key_id = (SELECT k.id FROM api_keys k WHERE k.prefix = $2 AND k.account_id = $3)
@@ -83,7 +84,7 @@ type CountDailyUsageParams struct {
 	Last      time.Time
 }
 
-// The number of rows that DailyUsage returns.
+// The number of rows that DailyUsage returns. The order lets the planner choose the index, so that it reads no rows of other accounts.
 func (q *Queries) CountDailyUsage(ctx context.Context, arg CountDailyUsageParams) (int64, error) {
 	row := q.db.QueryRow(ctx, countDailyUsage,
 		arg.Most,

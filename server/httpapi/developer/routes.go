@@ -11,7 +11,6 @@ import (
 	"examprep.dev/server/httpapi/codec"
 	"examprep.dev/server/httpapi/endpoint"
 	"examprep.dev/server/postgres"
-	"examprep.dev/server/sessions"
 )
 
 // Deps are what the routes are answered from.
@@ -59,21 +58,13 @@ func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endp
 // bounded returns a handler that waits for its owner's share of connections.
 func bounded(bulkhead *postgres.Bulkhead, handle endpoint.Handler) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
-		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, owner(r.Session))
+		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, r.Session.Tenant())
 		if err != nil {
 			return err
 		}
 		defer leave()
 		return handle(ctx, r)
 	}
-}
-
-// owner returns the owner of a session's calls in the bulkhead: the account, or the person in no account.
-func owner(session sessions.Session) uuid.UUID {
-	if session.Role == "" {
-		return uuid.NewSHA1(uuid.NameSpaceURL, []byte(session.Name()))
-	}
-	return session.AccountID
 }
 
 // session returns a route for signed-in persons, whatever their role.

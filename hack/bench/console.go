@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// sessions is how many sessions take turns. A session may make 120 requests at once, and two a second after that.
-	sessions = 20
-	// sessionRounds is how often a session asks for each view.
-	sessionRounds = 7
+	// consolePersons is how many persons take turns. A person may make 120 requests at once, and two a second after that.
+	consolePersons = 20
+	// personRounds is how often a person asks for each view.
+	personRounds = 7
 	// firstRows is the bar of a page's first rows.
 	firstRows = 300 * time.Millisecond
 )
@@ -70,7 +70,7 @@ func measureConsole(ctx context.Context, s *stack, duration time.Duration, r *re
 	return nil
 }
 
-// ask asks for every view in turn, over one connection, until the time is over or the sessions have no request left. The
+// ask asks for every view in turn, over one connection, until the time is over or the persons have no request left. The
 // first round warms the pod up and does not count.
 func (c *consoleData) ask(ctx context.Context, views []*view, duration time.Duration) error {
 	asker, err := dialAsker(ctx, c.address)
@@ -78,7 +78,7 @@ func (c *consoleData) ask(ctx context.Context, views []*view, duration time.Dura
 		return err
 	}
 	defer asker.conn.Close()
-	for began, round := time.Now(), 0; time.Since(began) < duration && round < sessions*sessionRounds; round++ {
+	for began, round := time.Now(), 0; time.Since(began) < duration && round < consolePersons*personRounds; round++ {
 		cookie := c.cookies[round%len(c.cookies)]
 		for _, v := range views {
 			took, err := asker.view(ctx, c.address, v.path, cookie)

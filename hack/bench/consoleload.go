@@ -22,16 +22,24 @@ const (
 	consoleRecords    = 10_000
 	// consoleDays is over how many days deliveries, records and requests are spread.
 	consoleDays = 28
-	// consoleSubject is the person who signs in.
-	consoleSubject = "bench"
 )
+
+// consoleUsers are the persons who sign in.
+func consoleUsers() []signin.User {
+	users := make([]signin.User, consolePersons)
+	for n := range users {
+		name := fmt.Sprintf("bench%d", n)
+		users[n] = signin.User{Subject: name, Email: name + "@example.com", Name: name}
+	}
+	return users
+}
 
 // copyDeliveries writes deliveries; its comment says which.
 //
 //go:embed console.sql
 var copyDeliveries string
 
-// consoleData is an account that has much to show, and sessions of its owner.
+// consoleData is an account that has much to show, and a session of each owner.
 type consoleData struct {
 	stack      *stack
 	pool       *pgxpool.Pool
@@ -72,8 +80,10 @@ func (s *stack) openConsole(ctx context.Context) (c *consoleData, err error) {
 	if err := c.serve(ctx, databaseURL); err != nil {
 		return nil, err
 	}
-	if _, err := program.run(ctx, "accounts", "add", account, "--subject", c.issuer+"#"+consoleSubject); err != nil {
-		return nil, err
+	for _, user := range consoleUsers() {
+		if _, err := program.run(ctx, "accounts", "add", account, "--subject", c.issuer+"#"+user.Subject); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.fill(ctx); err != nil {
 		return nil, err
@@ -99,7 +109,7 @@ func (c *consoleData) serve(ctx context.Context, databaseURL string) (err error)
 	secret, redirect := state.RandomHex(16), "http://"+c.address+"/v1/developer/callback"
 	provider, err := signin.New(signin.Config{
 		Issuer: c.issuer, ClientID: clientID, ClientSecret: secret, RedirectURL: redirect,
-		Users: []signin.User{{Subject: consoleSubject, Email: "bench@example.com", Name: "Bench"}},
+		Users: consoleUsers(),
 	})
 	if err != nil {
 		return err
@@ -115,7 +125,7 @@ func (c *consoleData) serve(ctx context.Context, databaseURL string) (err error)
 		"EXAMPREP_OIDC_CLIENT_ID="+clientID, "EXAMPREP_OIDC_CLIENT_SECRET="+secret, "EXAMPREP_OIDC_REDIRECT_URL="+redirect)
 }
 
-// fill signs the owner in, registers an endpoint, and copies what that wrote.
+// fill signs the owners in, registers an endpoint, and copies what that wrote.
 func (c *consoleData) fill(ctx context.Context) error {
 	endpoint, err := c.signIn(ctx)
 	if err != nil {
@@ -137,12 +147,12 @@ func (c *consoleData) fill(ctx context.Context) error {
 	return nil
 }
 
-// signIn begins the sessions. In the last one it registers an endpoint and sends a test event there. It returns the
+// signIn begins a session of each person. In the last one it registers an endpoint and sends a test event there. It returns the
 // endpoint's id.
 func (c *consoleData) signIn(ctx context.Context) (endpoint string, err error) {
 	var owner *signin.Browser
-	for range sessions {
-		if owner, err = signin.SignIn(ctx, "http://"+c.address+"/v1", consoleSubject); err != nil {
+	for _, user := range consoleUsers() {
+		if owner, err = signin.SignIn(ctx, "http://"+c.address+"/v1", user.Subject); err != nil {
 			return "", fmt.Errorf("sign in: %w", err)
 		}
 		c.cookies = append(c.cookies, owner.Cookie())

@@ -125,7 +125,7 @@ func TestLinksOfPagesResolve(t *testing.T) {
 // The index says that a variable has the value of the alert's label of that name. A page can set one itself.
 func TestVariablesOfPagesAreLabelsOfTheAlert(t *testing.T) {
 	all, c := pages(t), newChecker(t)
-	row := regexp.MustCompile("(?m)^\\| (.*) \\| the label of the alert that has this name in lower case \\|$").FindStringSubmatch(all[index])
+	row := regexp.MustCompile(`(?m)^\| (.*) \| the label of the alert that has this name in lower case \|$`).FindStringSubmatch(all[index])
 	if row == nil {
 		t.Fatalf("%s does not say which variables are labels", index)
 	}

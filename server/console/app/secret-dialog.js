@@ -1,6 +1,6 @@
 import { CopyButton } from './copy-button.js';
 import { Dialog } from './dialog.js';
-import { html, useEffect, useState } from './html.js';
+import { html, useEffect, useLayoutEffect, useState } from './html.js';
 import { t } from './texts.js';
 import { toast } from './toast.js';
 
@@ -27,7 +27,8 @@ function SecretDialog({ title, lead, text, copy, warning, more, usage, onClose }
     setCopied(true);
     setAsking(false);
   };
-  useEffect(() => {
+  // Preact ends a plain effect only after the next paint: a page that is left right after Close would still be held.
+  useLayoutEffect(() => {
     if (copied) return undefined;
     /** @param {BeforeUnloadEvent} event */
     const guard = (event) => event.preventDefault();

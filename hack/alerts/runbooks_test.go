@@ -142,7 +142,7 @@ func TestVariablesOfPagesAreLabelsOfTheAlert(t *testing.T) {
 	}
 }
 
-// otherReasons are those of Ready and suspended resources, of events, and of conditions that leave a resource Ready.
+// otherReasons has the reasons of Ready and suspended resources, of events, and of conditions that leave a resource Ready.
 var otherReasons = []string{
 	"Ready", "Progressing", "Suspended", "Accepted", "Resolved", "Published", "Pinned", "DriftRepaired", "SecretRotated",
 	"Delivering", "NoDeliveries", "Failing", "FailingLong",

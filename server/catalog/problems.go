@@ -25,7 +25,7 @@ type ValidationError struct {
 const MaxProblems = 100
 
 // MaxQuestions bounds the questions of a paper, in all its chunks.
-const MaxQuestions = maxQuestions
+const MaxQuestions = 10_000
 
 func (e *ValidationError) Error() string {
 	const shown = 5

@@ -18,7 +18,6 @@ const (
 	maxURL      = 2048
 	maxReviewer = 200
 
-	maxQuestions = 10_000 // in all chunks of a paper
 	// maxMarkDecimals is exact enough for the thirds that exam boards print.
 	maxMarkDecimals = 6
 )
@@ -50,8 +49,8 @@ func (v *inspector) paper(paper *Paper) {
 	switch n := len(paper.Questions); {
 	case n == 0:
 		v.reportf("questions", "must not be empty")
-	case n > maxQuestions:
-		v.reportf("questions", "must have at most %d entries, not %d", maxQuestions, n)
+	case n > MaxQuestions:
+		v.reportf("questions", "must have at most %d entries, not %d", MaxQuestions, n)
 	}
 	type place struct{ section, number int }
 	seen := make(map[place]int, len(paper.Questions))

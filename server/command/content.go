@@ -218,7 +218,7 @@ func newContentPublish() *cobra.Command {
 	return cmd
 }
 
-// withPublisher opens a publisher by the rules of the database's environment; a wanted one must be it.
+// withPublisher opens a publisher by the rules of the database's environment, which must be wanted unless that is empty.
 func withPublisher(ctx context.Context, databaseURL, wanted string, use func(*catalog.Publisher) error) error {
 	if err := cli.Require("database-url", databaseURL); err != nil {
 		return err

@@ -80,8 +80,8 @@ func TestEveryRouteIsInTheContract(t *testing.T) {
 // contractRun is the servers that it takes to see every status.
 type contractRun struct {
 	*stage
-	// broken answers from parts that fail; limited admits one request an hour from an address; signless has no sign-in; shut has a gate
-	// that cannot answer.
+	// broken has parts that fail. limited admits one request an hour from an address. signless has no sign-in. shut has a gate that
+	// cannot answer.
 	broken, limited, signless, shut *api
 	// undecided is the session of a person without an account.
 	undecided string
@@ -126,7 +126,7 @@ func newContractRun(t *testing.T) *contractRun {
 	return c
 }
 
-// broken has none of its methods: whoever calls one panics. Only what can fail by an error does so.
+// broken has none of its methods, so a call of one panics. Only parts that can return an error fail.
 type (
 	brokenCatalog  struct{ httpapi.Catalog }
 	brokenAttempts struct{ httpapi.Attempts }

@@ -148,8 +148,7 @@ func (b *browser) signInAt(provider *mockoidc.MockOIDC, subject string) {
 	}
 }
 
-// console is the API with a real provider beside it, and what a developer's things can be looked at with. Its webhooks
-// may go to this machine.
+// console is the API with a real sign-in provider, and the stores of its accounts, keys and webhooks. Its webhooks may go to this machine.
 type console struct {
 	*api
 	test     *testing.T
@@ -177,7 +176,7 @@ func newConsoleOfAda(t *testing.T) (*console, *browser) {
 	return c, ada
 }
 
-// newConsoleOf makes a console with other options. change changes what the developer endpoints stand on.
+// newConsoleOf makes a console with other options. change replaces parts of the API and of the developer endpoints.
 func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d *developer.Deps)) *console {
 	t.Helper()
 	c := &console{test: t, provider: newProvider(t)}
@@ -192,7 +191,7 @@ func newConsoleOf(t *testing.T, o apitest.Options, change func(a *apitest.API, d
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// open is a browser that nobody has signed in with.
+// open returns a browser without a session.
 func (c *console) open() *browser {
 	return newBrowser(c.test, "http://"+c.Address, http.Header{}, loopbackJar{}, nil)
 }
@@ -221,7 +220,7 @@ func (b *browser) make(path, body string) map[string]any {
 	return made
 }
 
-// textOf is a field of an answer; "" where it is no string.
+// textOf returns a field of a response, or "" if it is not a string.
 func textOf(body map[string]any, field string) string {
 	text, _ := body[field].(string)
 	return text

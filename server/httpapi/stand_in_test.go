@@ -27,8 +27,8 @@ import (
 	"examprep.dev/server/webhooks"
 )
 
-// A standIn takes the place of everything behind the handlers. It says yes to whatever they let through, and complains
-// of what they should not have: that is how the decoding of every operation is tested as its handler uses it.
+// A standIn takes the place of all parts behind the handlers. It accepts each valid request that a handler passes on, and records
+// each invalid one. So the decoding of every operation is tested as its handler uses it.
 type standIn struct {
 	Catalog
 	complaint atomic.Pointer[string]
@@ -48,7 +48,7 @@ func newStandInServer(t testing.TB) (*Server, *standIn) {
 	}), s
 }
 
-// complainf records that a handler let through what it should not have.
+// complainf records that a handler passed on an invalid request.
 func (s *standIn) complainf(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.complaint.Store(&text)

@@ -20,7 +20,7 @@ type ReadKind string
 // The kinds.
 const (
 	HistoryReads   ReadKind = "history"   // of attempts, by API key; the owner is the key's family
-	DeveloperReads ReadKind = "developer" // and changes, of a signed-in developer; the owner is the account, or the person in no account
+	DeveloperCalls ReadKind = "developer" // and changes, of a signed-in developer; the owner is the account, or the person in no account
 )
 
 // bulkheadSlots is the number of semaphores. Two owners that have the same one by chance share its limit.
@@ -42,7 +42,7 @@ func NewBulkhead(registerer prometheus.Registerer, pool *pgxpool.Pool, limit uin
 	limit = cmp.Or(limit, uint(pool.Config().MaxConns)/4, 1)
 	counter := func(name, help string) *prometheus.CounterVec {
 		vec := promauto.With(registerer).NewCounterVec(prometheus.CounterOpts{Name: "examprep_postgres_family_" + name, Help: help}, []string{"reads"})
-		for _, kind := range []ReadKind{HistoryReads, DeveloperReads} {
+		for _, kind := range []ReadKind{HistoryReads, DeveloperCalls} {
 			vec.WithLabelValues(string(kind))
 		}
 		return vec

@@ -53,7 +53,7 @@ func boundsEachOwner(t *testing.T, connections string, limit uint, want int) {
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if _, err := b.Enter(ended, postgres.DeveloperReads, owner); !errors.Is(err, context.Canceled) || !postgres.Unavailable(err) {
+	if _, err := b.Enter(ended, postgres.DeveloperCalls, owner); !errors.Is(err, context.Canceled) || !postgres.Unavailable(err) {
 		t.Errorf("one more, with a context that has ended: %v", err)
 	}
 	elsewhere, err := b.Enter(ended, postgres.HistoryReads, other)

@@ -179,6 +179,26 @@ func Begin(t testing.TB, pool *pgxpool.Pool, statements ...string) pgx.Tx {
 	return tx
 }
 
+// UnderEachPlan runs try with plans for the values of a statement and with plans for any values. If tables are given, it does so without
+// statistics, and again after it has analyzed them. Each run has a transaction of its own.
+func UnderEachPlan(t testing.TB, pool *pgxpool.Pool, tables string, try func(tx pgx.Tx, how string)) {
+	t.Helper()
+	run := func(statistics string) {
+		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
+			tx := Begin(t, pool, "SET LOCAL plan_cache_mode = "+mode)
+			try(tx, statistics+mode)
+			Release(t, tx)
+		}
+	}
+	if tables == "" {
+		run("")
+		return
+	}
+	run("without statistics, ")
+	Exec(t, pool, "ANALYZE "+tables)
+	run("with statistics, ")
+}
+
 // ForEach runs a query, scans each row into the pointers of into, and calls visit.
 func ForEach(t T, db Session, into []any, visit func(), query string, args ...any) {
 	t.Helper()

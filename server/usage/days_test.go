@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/usage"
@@ -54,18 +56,16 @@ func TestDaysOfTooManyRowsAreRefusedUnread(t *testing.T) {
 	record(other.account, usage.MaxRows)
 	record(k.account, 2*usage.MaxRows)
 	testkit.Exec(t, pool, "ANALYZE key_usage")
-	for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-		tx := testkit.Begin(t, pool, "SET LOCAL plan_cache_mode = "+mode)
+	testkit.UnderEachPlan(t, pool, "", func(tx pgx.Tx, how string) {
 		before := testkit.RowsRead(t, tx, "key_usage")
 		_, err := usage.NewStore(tx).Days(t.Context(), k.account, today, 30)
 		if _, tooMany := errors.AsType[*usage.TooManyRowsError](err); !tooMany {
-			t.Errorf("%s: got %v, want a TooManyRowsError", mode, err)
+			t.Errorf("%s: got %v, want a TooManyRowsError", how, err)
 		}
 		if read := testkit.RowsRead(t, tx, "key_usage") - before; read > usage.MaxRows+100 {
-			t.Errorf("%s: %d rows are read, want %d at most", mode, read, usage.MaxRows+100)
+			t.Errorf("%s: %d rows are read, want %d at most", how, read, usage.MaxRows+100)
 		}
-		testkit.Release(t, tx)
-	}
+	})
 	days, err := usage.NewStore(pool).Days(t.Context(), other.account, today, 30)
 	check.NoError(t, err)
 	check.Equal(t, len(days), 30, "days of as many rows as are read")

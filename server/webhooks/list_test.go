@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
 	"examprep.dev/server/postgres/webhooksdb"
@@ -115,38 +116,31 @@ func TestListReadsNoMoreThanItsWalk(t *testing.T) {
 	const others, walk, slack = 20_000, 2000, 100
 	b.fill(t, account, endpoint.ID, KindScored, StateDelivered, others)
 	b.fill(t, account, b.otherEndpoint(t, account), KindScored, StateFailed, others)
-	try := func(name string) {
-		for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-			tx := testkit.Begin(t, b.pool, "SET LOCAL plan_cache_mode = "+mode)
-			q := webhooksdb.New(tx)
-			check.NoError(t, q.ReadByIndex(t.Context()))
-			for _, c := range []struct {
-				filter      DeliveryFilter
-				found, most int
-			}{
-				{DeliveryFilter{}, 50, slack},
-				{DeliveryFilter{State: StatePending}, 3, slack},
-				{DeliveryFilter{State: StateFailed}, 3, slack},
-				{DeliveryFilter{State: StateCancelled, Kind: KindContentUpdated}, 3, slack},
-				{DeliveryFilter{State: StateDelivered}, 50, slack},
-				{DeliveryFilter{State: StateDelivered, Kind: KindScored}, 50, slack},
-				{DeliveryFilter{Kind: KindContentUpdated}, 0, walk + slack},
-				{DeliveryFilter{Since: time.Now().Add(time.Hour)}, 0, slack},
-			} {
-				before := testkit.RowsRead(t, tx, "webhook_deliveries")
-				page, err := list(t.Context(), q, account, endpoint.ID, c.filter, 50, walk)
-				check.NoError(t, err)
-				read := testkit.RowsRead(t, tx, "webhook_deliveries") - before
-				if len(page.Deliveries) != c.found || read > c.most {
-					t.Errorf("%s, %s, %+v: found %d by reading %d rows, want %d by %d at most", name, mode, c.filter, len(page.Deliveries), read, c.found, c.most)
-				}
+	testkit.UnderEachPlan(t, b.pool, "webhook_deliveries, webhook_events, webhook_endpoints", func(tx pgx.Tx, how string) {
+		q := webhooksdb.New(tx)
+		check.NoError(t, q.ReadByIndex(t.Context()))
+		for _, c := range []struct {
+			filter      DeliveryFilter
+			found, most int
+		}{
+			{DeliveryFilter{}, 50, slack},
+			{DeliveryFilter{State: StatePending}, 3, slack},
+			{DeliveryFilter{State: StateFailed}, 3, slack},
+			{DeliveryFilter{State: StateCancelled, Kind: KindContentUpdated}, 3, slack},
+			{DeliveryFilter{State: StateDelivered}, 50, slack},
+			{DeliveryFilter{State: StateDelivered, Kind: KindScored}, 50, slack},
+			{DeliveryFilter{Kind: KindContentUpdated}, 0, walk + slack},
+			{DeliveryFilter{Since: time.Now().Add(time.Hour)}, 0, slack},
+		} {
+			before := testkit.RowsRead(t, tx, "webhook_deliveries")
+			page, err := list(t.Context(), q, account, endpoint.ID, c.filter, 50, walk)
+			check.NoError(t, err)
+			read := testkit.RowsRead(t, tx, "webhook_deliveries") - before
+			if len(page.Deliveries) != c.found || read > c.most {
+				t.Errorf("%s, %+v: found %d by reading %d rows, want %d by %d at most", how, c.filter, len(page.Deliveries), read, c.found, c.most)
 			}
-			testkit.Release(t, tx)
 		}
-	}
-	try("without statistics")
-	testkit.Exec(t, b.pool, "ANALYZE webhook_deliveries, webhook_events, webhook_endpoints")
-	try("with statistics")
+	})
 }
 
 // otherEndpoint returns a further endpoint of an account.

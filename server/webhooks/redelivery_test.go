@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"examprep.dev/server/postgres/webhooksdb"
 	"examprep.dev/server/testkit"
@@ -44,28 +45,21 @@ func TestRecoveryReadsFewRowsOfAnEventThatWasRedeliveredOften(t *testing.T) {
 			}
 			last := b.redeliver(t, account, endpoint.ID, first)
 			testkit.Exec(t, b.pool, "UPDATE webhook_deliveries SET state = 'cancelled', finished_at = now() WHERE state = 'pending'")
-			try := func(when string) {
-				for _, mode := range []string{"force_custom_plan", "force_generic_plan"} {
-					tx := testkit.Begin(t, b.pool, "SET LOCAL plan_cache_mode = "+mode)
-					q := webhooksdb.New(tx)
-					before := testkit.RowsRead(t, tx, "webhook_deliveries")
-					found, err := recoverSince(t.Context(), q, account, endpoint.ID, time.Now().Add(-time.Hour), false)
-					check.NoError(t, err)
-					check.Equal(t, found, Recovery{Deliveries: 1}, "to recover, %s", when)
-					recovered := testkit.RowsRead(t, tx, "webhook_deliveries")
-					_, err = q.Redeliver(t.Context(), webhooksdb.RedeliverParams{DeliveryID: last, EndpointID: endpoint.ID, AccountID: account})
-					check.NoError(t, err)
-					redelivered := testkit.RowsRead(t, tx, "webhook_deliveries")
-					if recovered-before > most || redelivered-recovered > most {
-						t.Errorf("%s, %s: a recovery reads %d rows and a redelivery %d, want %d at most",
-							when, mode, recovered-before, redelivered-recovered, most)
-					}
-					testkit.Release(t, tx)
+			testkit.UnderEachPlan(t, b.pool, "webhook_deliveries, webhook_events", func(tx pgx.Tx, how string) {
+				q := webhooksdb.New(tx)
+				before := testkit.RowsRead(t, tx, "webhook_deliveries")
+				found, err := recoverSince(t.Context(), q, account, endpoint.ID, time.Now().Add(-time.Hour), false)
+				check.NoError(t, err)
+				check.Equal(t, found, Recovery{Deliveries: 1}, "to recover, %s", how)
+				recovered := testkit.RowsRead(t, tx, "webhook_deliveries")
+				_, err = q.Redeliver(t.Context(), webhooksdb.RedeliverParams{DeliveryID: last, EndpointID: endpoint.ID, AccountID: account})
+				check.NoError(t, err)
+				redelivered := testkit.RowsRead(t, tx, "webhook_deliveries")
+				if recovered-before > most || redelivered-recovered > most {
+					t.Errorf("%s: a recovery reads %d rows and a redelivery %d, want %d at most",
+						how, recovered-before, redelivered-recovered, most)
 				}
-			}
-			try("without statistics")
-			testkit.Exec(t, b.pool, "ANALYZE webhook_deliveries, webhook_events")
-			try("with statistics")
+			})
 		})
 	}
 }

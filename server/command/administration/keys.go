@@ -34,7 +34,7 @@ func (f *keysFlags) register(cmd *cobra.Command) {
 	f.output.Register(cmd)
 }
 
-// NewKeys returns the commands for keys. timings are those of the wait for the API pods.
+// NewKeys returns the commands for keys. timings limits the wait for the API pods.
 func NewKeys(timings directory.Timings) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",

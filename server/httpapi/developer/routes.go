@@ -22,7 +22,7 @@ type Deps struct {
 	Keys     Keys
 	Usage    Usage
 	Webhooks Webhooks
-	// Deliveries are those of the webhooks.
+	// Deliveries has the deliveries of the webhooks.
 	Deliveries Deliveries
 
 	Environment     string        // production or sandbox; it is sent with each key
@@ -58,7 +58,7 @@ func Routes(deps Deps, compressor *codec.Compressor, logger *slog.Logger) []endp
 // bounded returns a handler that waits for its owner's share of connections.
 func bounded(bulkhead *postgres.Bulkhead, handle endpoint.Handler) endpoint.Handler {
 	return func(ctx context.Context, r *endpoint.Request) error {
-		leave, err := bulkhead.Enter(ctx, postgres.DeveloperReads, r.Session.Tenant())
+		leave, err := bulkhead.Enter(ctx, postgres.DeveloperCalls, r.Session.Tenant())
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func TestCallsOfAnOwnerWaitForEachOther(t *testing.T) {
 		"in an account":      {Person: ada, AccountID: uuid.New(), Role: accounts.Viewer},
 		"without an account": {Person: ada},
 	} {
-		leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperReads, session.Tenant())
+		leave, err := bulkhead.Enter(t.Context(), postgres.DeveloperCalls, session.Tenant())
 		check.NoError(t, err)
 		methods := make(map[string]int)
 		for _, route := range Routes(Deps{Bulkhead: bulkhead}, nil, nil) {

@@ -64,7 +64,7 @@ SELECT count(*) AS batches FROM taken;
 
 -- name: DivideOldestBatch :one
 -- For the batch that RollUpUsage takes when it is asked for one and that it cannot add: two batches of half the keys each take its
--- place. A batch of one key is marked as skipped, or as tried. One whose arrays differ in length is skipped. halves is 0 then.
+-- place. A batch of one key is marked as skipped, or as tried. A batch whose arrays differ in length is skipped. halves is 0 then.
 WITH oldest AS MATERIALIZED (
     SELECT o.writer, o.batch, o.day, o.written_at, o.tried_at, o.keys, o.requests, o.rate_limited, o.last_used, cardinality(o.keys) AS n,
            cardinality(o.keys) = ALL (ARRAY[cardinality(o.requests), cardinality(o.rate_limited), cardinality(o.last_used)]) AS whole

@@ -190,7 +190,7 @@ type DivideOldestBatchParams struct {
 }
 
 // For the batch that RollUpUsage takes when it is asked for one and that it cannot add: two batches of half the keys each take its
-// place. A batch of one key is marked as skipped, or as tried. One whose arrays differ in length is skipped. halves is 0 then.
+// place. A batch of one key is marked as skipped, or as tried. A batch whose arrays differ in length is skipped. halves is 0 then.
 func (q *Queries) DivideOldestBatch(ctx context.Context, arg DivideOldestBatchParams) (int64, error) {
 	row := q.db.QueryRow(ctx, divideOldestBatch, arg.Until, arg.Skip)
 	var halves int64

@@ -156,12 +156,14 @@ func TestAPersonWhoGotAnAccountElsewhereCanChooseIt(t *testing.T) {
 		w.expect("403") // the overview of a person who has no account yet
 		w.see("You are signed in and work in no account yet.")
 	}
+	home.inspect("no-account")
 	office.click("button", "Create account")
 	office.hear("You work in eve@example.org now.")
 
 	home.visit("/console/")
 	home.see("Choose an account")
 	home.missThing("button", "Create account")
+	home.inspect("no-account-choose")
 	home.click("button", "eve@example.org")
 	home.hear("You work in eve@example.org now.")
 	home.see("Three steps to your first result")

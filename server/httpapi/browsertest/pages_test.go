@@ -12,6 +12,7 @@ import (
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
+	"examprep.dev/server/usage"
 )
 
 // picturesVariable names the folder that the pictures of the pages are written to; without it none are.
@@ -66,11 +67,22 @@ func TestEachPageIsAccessible(t *testing.T) {
 		if p.open != nil {
 			p.open(ada)
 		}
-		for _, l := range looks() {
-			ada.resize(l.width, l.height, l.scheme)
-			ada.accessible(p.name + " " + l.name)
-			ada.picture(p.name + "-" + l.name)
-		}
+		ada.inspect(p.name)
+	}
+	testkit.Exec(t, s.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
+		SELECT gen_random_uuid(), current_date, account_id, 1, 0 FROM api_keys, generate_series(0, $1::int) WHERE name = 'ci'`, usage.MaxRows)
+	ada.visit("/console/")
+	ada.see("Too many keys were used to sum their requests here.")
+	ada.inspect("overview-much-usage")
+}
+
+// inspect looks for violations on the page in each look, and takes a picture of each.
+func (w *window) inspect(page string) {
+	w.t.Helper()
+	for _, l := range looks() {
+		w.resize(l.width, l.height, l.scheme)
+		w.accessible(page + " " + l.name)
+		w.picture(page + "-" + l.name)
 	}
 }
 

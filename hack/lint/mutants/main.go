@@ -51,12 +51,17 @@ func run(ctx context.Context, root string, patterns []string, atOnce int, to io.
 	defer os.RemoveAll(overlays)
 	began := time.Now()
 	t := tester{root: root, overlays: overlays}
-	jobs := t.jobs(list)
-	failures := runAll(ctx, jobs, atOnce, to)
+	controls := t.controls(list)
+	failures := runAll(ctx, controls, atOnce, to)
+	if t.cache, err = linkCache(ctx); err != nil {
+		return err
+	}
+	defer os.RemoveAll(t.cache)
+	failures += runAll(ctx, t.trials(list), atOnce, to)
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted")
 	}
-	fmt.Fprintf(to, "%d mutants of %d packages, %d failures, in %d s\n", len(list), len(jobs)-len(list), failures, int(time.Since(began).Seconds()))
+	fmt.Fprintf(to, "%d mutants of %d packages, %d failures, in %d s\n", len(list), len(controls), failures, int(time.Since(began).Seconds()))
 	if failures > 0 {
 		return fmt.Errorf("%d failures: repair the tests, or the list", failures)
 	}
@@ -69,17 +74,24 @@ type job struct {
 	run  func(context.Context) error
 }
 
-// jobs returns a run of the unchanged code for each package, which must pass, and a run for each mutant.
-func (t tester) jobs(list []mutant) (jobs []job) {
+// controls returns a run of the unchanged code for each package, which must pass.
+func (t tester) controls(list []mutant) (jobs []job) {
 	patterns := map[string][]string{}
 	for i := range list {
-		m := &list[i]
-		patterns[m.pkg] = append(patterns[m.pkg], m.pattern())
-		jobs = append(jobs, job{fmt.Sprintf("%s by %s", m, m.test), func(ctx context.Context) error { return t.try(ctx, m) }})
+		patterns[list[i].pkg] = append(patterns[list[i].pkg], list[i].pattern())
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(patterns)) {
 		pattern := strings.Join(patterns[pkg], "|")
 		jobs = append(jobs, job{pkg + " without a mutant", func(ctx context.Context) error { return t.control(ctx, pkg, pattern) }})
+	}
+	return jobs
+}
+
+// trials returns a run for each mutant.
+func (t tester) trials(list []mutant) (jobs []job) {
+	for i := range list {
+		m := &list[i]
+		jobs = append(jobs, job{fmt.Sprintf("%s by %s", m, m.test), func(ctx context.Context) error { return t.try(ctx, m) }})
 	}
 	return jobs
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,36 @@ func TestMutantIsCaughtOrNamed(t *testing.T) {
 				t.Errorf("%v, printed %q; want %q", err, says, test.says)
 			}
 		})
+	}
+}
+
+// TestBuildCacheKeepsNoMutant runs two mutants of one rule: the second adds nothing to the cache that the first has read.
+func TestBuildCacheKeepsNoMutant(t *testing.T) {
+	links, err := linkCache(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(links), "mutants-test-") //nolint:usetesting // it has the file system of the cache
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	cache := filepath.Join(folder, "cache")
+	if err := os.Rename(links, cache); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOCACHE", cache)
+	var sizes []int
+	for _, limit := range []string{"n < 3", "n < 2"} {
+		root := sample(t, "file rule/rule.go\n- n <= 3\n+ "+limit+"\ntest ./rule TestMost\n")
+		if err := run(t.Context(), root, []string{"./rule"}, 1, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		files, _ := filepath.Glob(filepath.Join(folder, "*", "*", "*")) // the pattern is well-formed
+		sizes = append(sizes, len(files))
+	}
+	if sizes[0] == 0 || sizes[1] != sizes[0] {
+		t.Errorf("%d files after one mutant, %d after two", sizes[0], sizes[1])
 	}
 }
 

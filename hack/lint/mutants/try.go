@@ -16,8 +16,12 @@ import (
 // testTimeout is how long the test of a mutant may run. A test that it ends has not caught the mutant.
 const testTimeout = "10m"
 
-// tester runs tests on changed files of the repository root; overlays is a folder for these files.
-type tester struct{ root, overlays string }
+// tester runs tests on changed files of the repository root.
+type tester struct {
+	root     string
+	overlays string // a folder for the changed files
+	cache    string // the build cache for mutants
+}
 
 // try returns nil if the test of a mutant fails on its code.
 func (t tester) try(ctx context.Context, m *mutant) error {
@@ -25,13 +29,13 @@ func (t tester) try(ctx context.Context, m *mutant) error {
 	if err != nil {
 		return err
 	}
-	out, failed := t.goTest(ctx, "-count=1", "-overlay", overlay, "-run", m.pattern(), m.pkg)
+	out, failed := t.goTest(ctx, []string{"GOCACHE=" + t.cache}, "-count=1", "-overlay", overlay, "-run", m.pattern(), m.pkg)
 	return judge(failed, out)
 }
 
 // control returns nil if tests pass on the unchanged code. Go keeps that result, so a second run costs nothing.
 func (t tester) control(ctx context.Context, pkg, pattern string) error {
-	if out, failed := t.goTest(ctx, "-run", pattern, pkg); failed {
+	if out, failed := t.goTest(ctx, nil, "-run", pattern, pkg); failed {
 		return fmt.Errorf("the tests fail:\n%s", out)
 	}
 	return nil
@@ -39,11 +43,11 @@ func (t tester) control(ctx context.Context, pkg, pattern string) error {
 
 // goTest runs go test with the flags of make test-short, so that both share what they compile. Lint has looked already: no vet.
 // The linker leaves out what debuggers read, which is half of its work.
-func (t tester) goTest(ctx context.Context, args ...string) (out []byte, failed bool) {
+func (t tester) goTest(ctx context.Context, env []string, args ...string) (out []byte, failed bool) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-trimpath", "-vet=off", "-ldflags=-w", "-timeout", testTimeout}, args...)...)
 	var printed bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = t.root, &printed, &printed
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 20 * time.Second

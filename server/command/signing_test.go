@@ -100,7 +100,7 @@ func TestSealsAreSignedAsThePageSays(t *testing.T) {
 
 	w.run("sed -i 's/choice: B/choice: C/' exams/geography.yaml")
 	w.fails(publish, "but its digest is")
-	if out := w.run("examprep content digest --write exams/; cat exams/geography.yaml"); !strings.Contains(out, "SEAL DIFFERS") &&
+	if out := w.run("examprep content digest --write --by ann@example.org --at 2026-02-01 exams/; cat exams/geography.yaml"); !strings.Contains(out, "SEAL DIFFERS") &&
 		!strings.Contains(out, "stale signature removed: sign again") || strings.Contains(out, "signature: ") {
 		t.Errorf("a stale signature lingers:\n%s", out)
 	}

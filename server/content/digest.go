@@ -20,8 +20,8 @@ import (
 type DigestOptions struct {
 	// Write writes the digests into the files, at verification.digest, and removes signatures of another seal. It changes no other byte.
 	Write bool
-	// By and At replace verification.by and .at of the papers whose digest is written. If empty, those of the file are kept, and a paper
-	// without them is an error. At is a date or an RFC 3339 time.
+	// By and At replace verification.by and .at of the papers whose digest is written. If empty, those of the file are kept, unless
+	// the file has another digest: its reviewer has read another paper. A paper without them is an error. At is a date or an RFC 3339 time.
 	By, At string
 	// Paper is the ID of the only paper to handle; if empty, all papers.
 	Paper string
@@ -179,18 +179,22 @@ func (o DigestOptions) selects(paper string) bool { return o.Paper == "" || o.Pa
 // newSeal returns the edit that replaces the seal of a paper. It removes the signature, which is one of the old seal.
 func newSeal(content *Content, paper int, found PaperSeal, options DigestOptions) sealEdit {
 	seal := v1alpha1.Verification{By: options.By, At: options.At, Digest: found.Digest}
-	if old := content.Spec.Papers[paper].Verification; old != nil {
+	if old := content.Spec.Papers[paper].Verification; old != nil && (found.Sealed == "" || found.Matches) {
 		seal.By, seal.At = cmp.Or(seal.By, old.By), cmp.Or(seal.At, old.At)
 	}
 	return sealEdit{content: content, paper: paper, seal: seal}
 }
 
-// missing returns a problem for each field that neither the file nor the options give.
+// missing returns a problem for each field that the seal lacks.
 func (e sealEdit) missing() (problems []Problem) {
+	detail := "is required with a digest: write it, or give --"
+	if old := e.content.Spec.Papers[e.paper].Verification; old != nil && old.Digest != "" {
+		detail = "is of another digest, and the paper has changed since: a reviewer must read it and give --"
+	}
 	for field, value := range map[string]string{"by": e.seal.By, "at": e.seal.At} {
 		if at := e.path().Field("verification").Field(field); value == "" {
 			problems = append(problems, Problem{
-				Position: e.content.doc.Position(at), Field: at.String(), Detail: "is required with a digest: write it, or give --" + field,
+				Position: e.content.doc.Position(at), Field: at.String(), Detail: detail + field,
 			})
 		}
 	}

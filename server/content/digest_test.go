@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,11 +43,12 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 	resealed := strings.Replace(goodExam, "      questions:\n", "      verification:\n        by: \"Ann\"\n        at: \"2026-01-15\"\n        digest: \""+
 		digest+"\"\n      # the questions\n      questions:\n", 1)
 	moved := goodExam + "      verification:\n        by: a\n        at: '2026-01-15'"
+	ann := DigestOptions{Write: true, By: "Ann", At: "2026-01-15"}
 	for name, test := range map[string]struct {
 		text, want string
 		options    DigestOptions
 	}{
-		"the digest alone": {text: withSeal, options: DigestOptions{Write: true}, want: resealed},
+		"another digest": {text: withSeal, options: ann, want: resealed},
 		"all of it": {
 			text: withSeal, options: written,
 			want: strings.NewReplacer(`by: "Ann"`, `by: "Bob \"B\""`, `at: "2026-01-15"`, `at: "2026-02-01"`).Replace(resealed),
@@ -80,11 +82,11 @@ func TestDigestWriteChangesNothingButTheSeal(t *testing.T) {
 			want: strings.Replace(moved, "by: a\n        at: '2026-01-15'", "by: \"a\"\n        at: \"2026-01-15\"\n        digest: \""+digest+"\"", 1),
 		},
 		"after other documents": {
-			text: "# head\n---\n" + goodChunk + "---\n" + withSeal, options: DigestOptions{Write: true},
+			text: "# head\n---\n" + goodChunk + "---\n" + withSeal, options: ann,
 			want: "# head\n---\n" + goodChunk + "---\n" + resealed,
 		},
 		"carriage returns": {
-			text: strings.ReplaceAll(withSeal, "\n", "\r\n"), options: DigestOptions{Write: true},
+			text: strings.ReplaceAll(withSeal, "\n", "\r\n"), options: ann,
 			want: strings.ReplaceAll(resealed, "\n", "\r\n"),
 		},
 		"a new seal between carriage returns": {
@@ -141,6 +143,34 @@ func TestDigestWriteNamesWhatIsMissing(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 	check.Equal(t, text, goodExam, "the file")
+}
+
+// A reviewer has read the paper that the digest names, and must not vouch for another.
+func TestDigestOfAChangedPaperNeedsAReviewer(t *testing.T) {
+	t.Parallel()
+	_, sealed, err := digestFile(t, writeExam(t, "exam.yaml", goodExam), DigestOptions{Write: true, By: "Ann", At: "2026-01-15"})
+	check.NoError(t, err)
+	changed := strings.Replace(sealed, "{choice: A}", "{choice: B}", 1)
+	for missing, options := range map[string]DigestOptions{
+		"at by": {Write: true},
+		"at":    {Write: true, By: "Ann"},
+		"by":    {Write: true, At: "2026-02-01"},
+		"":      {Write: true, By: "Ann", At: "2026-02-01"},
+	} {
+		_, text, err := digestFile(t, writeExam(t, "exam.yaml", changed), options)
+		var named []string
+		if problems, ok := errors.AsType[*ProblemsError](err); ok {
+			for _, problem := range problems.Problems {
+				named = append(named, strings.TrimPrefix(problem.Field, "spec.papers[0].verification."))
+				check.Contains(t, problem.Detail, "the paper has changed since", "problem")
+			}
+		}
+		slices.Sort(named)
+		check.Equal(t, strings.Join(named, " "), missing, "the fields that are missing")
+		if (err == nil) != (missing == "") || (text == changed) != (err != nil) {
+			t.Errorf("%q is missing, and the file became\n%s", missing, text)
+		}
+	}
 }
 
 // A reviewer names the paper that was read, and must not vouch for others.

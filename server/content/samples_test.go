@@ -28,7 +28,7 @@ func TestSamplesLintCleanAndTheirSealsMatch(t *testing.T) {
 	check.NoError(t, err)
 	for _, seal := range digests.Papers {
 		if !seal.Matches {
-			t.Errorf("run `examprep content digest --write config/samples`: %s", seal)
+			t.Errorf("run `examprep content digest --write --by NAME --at DATE config/samples`: %s", seal)
 		}
 	}
 }

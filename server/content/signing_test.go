@@ -117,16 +117,20 @@ func TestAStaleSignatureDoesNotLinger(t *testing.T) {
 	text, statement := sealedExam(t)
 	signature := strings.TrimSpace(sealstest.New(t).Sign(t, statement))
 	for name, form := range signedForms(text, signature) {
-		for what, change := range map[string]*strings.Replacer{
-			"another answer": strings.NewReplacer("{choice: A}", "{choice: B}"),
-			"another name":   strings.NewReplacer("ann@example.org", "bob@example.org"),
+		for what, options := range map[string]DigestOptions{
+			"another answer": {Write: true, By: "ann@example.org", At: "2026-02-01"},
+			"another name":   {Write: true},
 		} {
-			file := writeExam(t, "exam.yaml", change.Replace(form))
+			text := strings.Replace(form, "ann@example.org", "bob@example.org", 1)
+			if options.By != "" {
+				text = strings.Replace(form, "{choice: A}", "{choice: B}", 1)
+			}
+			file := writeExam(t, "exam.yaml", text)
 			seal, _, err := digestFile(t, file, DigestOptions{})
 			if err != nil || seal.Signature != SignatureStale || !strings.Contains(seal.String(), "SIGNATURE STALE") {
 				t.Errorf("%s, %s: not told: %+v, %v", name, what, seal, err)
 			}
-			seal, written, err := digestFile(t, file, DigestOptions{Write: true})
+			seal, written, err := digestFile(t, file, options)
 			if err != nil || seal.Signature != SignatureRemoved || !seal.Matches || strings.Contains(written, "signature") {
 				t.Errorf("%s, %s: %+v, %v in\n%s", name, what, seal, err, written)
 				continue

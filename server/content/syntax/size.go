@@ -3,6 +3,7 @@ package syntax
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -97,12 +98,15 @@ func checkYAML(text []byte, limit Limit) error {
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // SizeOf returns the size of the value that a tree stands for, with each alias expanded. It visits each node once. An error is an *Error: the
-// value is too large, or an alias is part of the value that it stands for.
+// value is too large, has a number that JSON has not, or an alias is part of the value that it stands for.
 func SizeOf(root *yaml.Node, limit Limit) (Size, error) {
 	m := measure{limit: limit, anchored: make(map[*yaml.Node]Size)}
 	err := m.add(root)
 	return m.total, err
 }
+
+// noJSON are the numbers that YAML has and JSON has not.
+var noJSON = regexp.MustCompile(`^([-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 
 // measure adds up the sizes of nodes in the order of the text.
 type measure struct {
@@ -123,6 +127,9 @@ func (m *measure) add(node *yaml.Node) error {
 		m.total.Values += target.Values
 		m.total.Bytes += target.Bytes
 	case yaml.ScalarNode:
+		if noJSON.MatchString(node.Value) && node.ShortTag() == "!!float" {
+			return &Error{Line: node.Line, Column: node.Column, Err: fmt.Errorf("%s is not a decimal number", node.Value)}
+		}
 		m.total.Values++
 		m.total.Bytes += jsonBytes(node.Value)
 	default:

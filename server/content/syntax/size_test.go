@@ -39,3 +39,16 @@ func TestSizeOfCountsAliasesAsTheirValues(t *testing.T) {
 		}
 	}
 }
+
+func TestANumberThatJSONHasNotIsRefusedWhereItStands(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		".nan": "line 12: .nan is not a decimal number", "-.inf": "line 12: -.inf is not a decimal number",
+		"[1, .INF]": "line 12: .INF is not a decimal number", `".nan"`: "", "!!str .inf": "", "1e5": "",
+	} {
+		_, err := ParseDocuments("f", []byte("spec:\n  year: "+text+"\n"), 10)
+		if refused, is := errors.AsType[*Error](err); is != (want != "") || is && (refused.Error() != want || refused.Column < len("  year: .")) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

@@ -23,7 +23,7 @@ type Overview struct {
 	Tier *Tier
 	// Active is the number of keys that are neither revoked nor expired.
 	Active int
-	// Expiring are the active keys that expire within ExpiresSoon, the next first, at most MaxExpiring.
+	// Expiring are the active keys that expire within ExpiresSoon and have no successor, the next first, at most MaxExpiring.
 	Expiring []ExpiringKey
 }
 

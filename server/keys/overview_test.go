@@ -54,17 +54,18 @@ func TestOverviewHasTheKeysThatExpireSoon(t *testing.T) {
 	createFor(t, store, "other", keys.NewKey{Name: "another account's", ExpiresAt: new(time.Now().Add(time.Hour))})
 	for name, in := range map[string]time.Duration{
 		"third": keys.ExpiresSoon - time.Hour, "first": time.Hour, "second": 24 * time.Hour, "later": keys.ExpiresSoon + time.Hour,
-		"revoked": 2 * time.Hour, "expired": 3 * time.Hour,
+		"revoked": 2 * time.Hour, "expired": 3 * time.Hour, "replaced": 4 * time.Hour,
 	} {
 		create(t, store, keys.NewKey{Name: name, ExpiresAt: new(time.Now().Add(in))})
 	}
 	testkit.Exec(t, pool, "UPDATE api_keys SET revoked_at = now() WHERE name = 'revoked'")
 	testkit.Exec(t, pool, "UPDATE api_keys SET expires_at = now() - interval '1 hour' WHERE name = 'expired'")
+	testkit.Exec(t, pool, "UPDATE api_keys SET rotated_at = now() WHERE name = 'replaced'")
 	used := time.Now().UTC().Truncate(time.Second)
 	testkit.Exec(t, pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited, last_used_at)
 		SELECT id, $1::timestamptz::date, account_id, 1, 0, $1::timestamptz FROM api_keys WHERE name = 'second'`, used)
 	got := overview(t, store, account)
-	check.Equal(t, got.Active, 5, "active keys")
+	check.Equal(t, got.Active, 6, "active keys")
 	var expiring []string
 	for _, key := range got.Expiring {
 		text := key.Name

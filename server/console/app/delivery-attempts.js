@@ -16,10 +16,11 @@ function linesOf(delivery, now) {
     result: html`<${Badge} shape=${attempt.failure ? 'bad' : 'good'}>${attemptResult(attempt)}<//>`,
   }));
   const { next_attempt_at: next, attempts } = delivery;
-  if (!next) return lines;
+  const last = delivery.tries.at(-1);
+  if (!next || (last && !last.failure)) return lines; // a success ends the delivery, and its time can be read before that
   const left = Date.parse(next) - now;
-  const last = attempts + 1 >= mostAttempts ? html`<span class="quiet">${say(t.theLastOf, { n: mostAttempts })}</span>` : '';
-  return [...lines, { n: attempts + 1, at: next, response: last, result: html`<${Badge} shape="waiting">${left > 0 ? say(t.nextAttemptIn, { span: span(left) }) : t.nextAttemptDue}<//>` }];
+  const note = attempts + 1 >= mostAttempts ? html`<span class="quiet">${say(t.theLastOf, { n: mostAttempts })}</span>` : '';
+  return [...lines, { n: attempts + 1, at: next, response: note, result: html`<${Badge} shape="waiting">${left > 0 ? say(t.nextAttemptIn, { span: span(left) }) : t.nextAttemptDue}<//>` }];
 }
 
 /** @param {{ delivery: DeliveryDetail }} props */

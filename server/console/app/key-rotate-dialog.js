@@ -1,5 +1,5 @@
 import { showKey } from './key-created-dialog.js';
-import { ActDialog, call, html, plain, refresh, say, t, useAction, useState } from './kit.js';
+import { ActDialog, Time, call, html, plain, refresh, say, t, useAction, useState } from './kit.js';
 
 /** Asks how long the old key still works, and replaces it. @param {{ of: Key, onClose: () => void }} props */
 export function KeyRotateDialog({ of: key, onClose }) {
@@ -16,6 +16,7 @@ export function KeyRotateDialog({ of: key, onClose }) {
     <fieldset><legend>${say(t.overlap, { prefix: html`<code>${key.key_prefix}</code>` })}</legend>
       ${t.overlaps.map(([seconds, words]) => html`<label class="radio" key=${seconds}><input type="radio" name="overlap" value=${seconds}
         checked=${seconds === overlap} data-first=${seconds === overlap} onChange=${() => setOverlap(Number(seconds))} />${words}</label>`)}</fieldset>
+    ${key.expires_at && html`<p>${say(t.sameExpiry, { at: html`<${Time} at=${key.expires_at} as="moment" />` })}</p>`}
     <p class="quiet">${t.attemptsFollow}</p>
   <//>`;
 }

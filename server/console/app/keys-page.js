@@ -18,14 +18,16 @@ function replaces(old, young) {
   return overlap > 0 && overlap <= oneDay && young.created_at > old.created_at && fraction(old.expires_at) === fraction(young.created_at);
 }
 
-/** Puts each replaced key below its successor, and the keys that are over last. @param {Key[]} keys */
+/** Puts each replaced key below its successor, and the groups in which no key works last. @param {Key[]} keys */
 function groupsOf(keys) {
   const pairs = keys.flatMap((old) => keys.filter((young) => replaces(old, young)).slice(0, 1).map((young) => ({ old, young })));
   const replaced = new Set(pairs.map(({ old }) => old));
-  return [...keys.filter((k) => !isOver(k)), ...keys.filter(isOver)].filter((k) => !replaced.has(k)).map((young) => {
+  const groups = keys.filter((k) => !replaced.has(k)).map((young) => {
     const old = pairs.filter((pair) => pair.young === young).map((pair) => pair.old);
-    return old.length ? { rows: [young, ...old], look: 'rotating', note: t.bothWork, replaced: old } : { rows: [young], replaced: old };
+    return old.length ? { rows: [young, ...old], look: 'rotating', note: isOver(young) ? t.oldWorks : t.bothWork, replaced: old } : { rows: [young], replaced: old };
   });
+  const works = (/** @type {{ rows: Key[] }} */ { rows }) => !rows.every(isOver);
+  return [...groups.filter(works), ...groups.filter((group) => !works(group))];
 }
 
 /** @param {{ row: Key, replaced?: boolean }} props */
@@ -52,14 +54,14 @@ const columnsOf = (isReplaced, actions) => [
   { head: t.actions, look: 'end', cell: actions },
 ];
 
-/** @param {{ keys: Key[], more?: () => void, act: (what: string, key: Key) => void }} props */
+/** @param {{ keys: Key[], more?: () => void, act: (what: string, key: Key, replaced?: Key) => void }} props */
 function Keys({ keys, more, act }) {
   if (keys.length === 0) return html`<p class="quiet">${t.emptyKeys}</p>`;
   const groups = groupsOf(keys);
   const isReplaced = (/** @type {Key} */ row) => groups.some((g) => g.replaced.includes(row));
   const actions = (/** @type {Key} */ row) => canDevelop() && !isOver(row) && html`<span class="acts">
     ${!isReplaced(row) && html`<button type="button" class="word" onClick=${() => act('rotate', row)}>${t.rotate}<span class="sr"> ${row.name}</span></button>`}
-    <button type="button" class="word" onClick=${() => act('revoke', row)}>${isReplaced(row) ? t.revokeNow : t.revoke}<span class="sr"> ${row.key_prefix}</span></button></span>`;
+    <button type="button" class="word" onClick=${() => act('revoke', row, groups.find((g) => g.rows[0] === row)?.replaced[0])}>${isReplaced(row) ? t.revokeNow : t.revoke}<span class="sr"> ${row.key_prefix}</span></button></span>`;
   const item = (/** @type {Key} */ row) => html`<div class="top"><strong>${columnsOf(isReplaced, actions)[0].cell(row)}</strong><${State} row=${row} replaced=${isReplaced(row)} /></div>
     <code>${row.key_prefix}</code>
     <p class="small quiet">${say(t.keyLine, { tier: row.tier, created: html`<${Time} at=${row.created_at} as="date" />`, used: html`<${Moment} at=${row.last_used_at} as="ago" />`, expires: html`<${Moment} at=${row.expires_at} as="moment" />` })}</p>${actions(row)}`;
@@ -73,7 +75,7 @@ function Keys({ keys, more, act }) {
 export function KeysPage() {
   const { first, rows, more, error } = usePages('keys?limit=100', 'keys', ({ keys }) => keys[keys.length - 1].key_prefix);
   const { params } = usePlace();
-  const [open, setOpen] = useState(/** @type {{ what: string, key?: Key } | null} */ (null));
+  const [open, setOpen] = useState(/** @type {{ what: string, key?: Key, replaced?: Key } | null} */ (null));
   const wanted = canDevelop() && rows?.find((/** @type {Key} */ k) => k.key_prefix === params.get('rotate') && !isOver(k));
   const dialog = open ?? (wanted && { what: 'rotate', key: wanted });
   const close = () => {
@@ -84,7 +86,7 @@ export function KeysPage() {
   return html`<${PageHead} title=${t.keys}>
       ${canDevelop() && html`<button type="button" class="primary" onClick=${() => setOpen({ what: 'create' })}>${t.createKey}</button>`}<//>
     <${Loaded} query=${first} failed=${t.keysFailed} skeleton=${html`<${Skeleton} label=${t.loadingKeys} look="keys" columns=${columnsOf(() => false, () => '')} />`}>
-      ${() => html`<${Keys} keys=${rows} more=${more} act=${(/** @type {string} */ what, /** @type {Key} */ key) => setOpen({ what, key })} />`}<//>
+      ${() => html`<${Keys} keys=${rows} more=${more} act=${(/** @type {string} */ what, /** @type {Key} */ key, /** @type {Key | undefined} */ replaced) => setOpen({ what, key, replaced })} />`}<//>
     ${error && html`<${ErrorPanel} title=${t.keysFailed} query=${error} />`}
-    ${dialog && html`<${dialogs[/** @type {keyof typeof dialogs} */ (dialog.what)]} of=${dialog.key} onClose=${close} />`}`;
+    ${dialog && html`<${dialogs[/** @type {keyof typeof dialogs} */ (dialog.what)]} of=${dialog.key} replaced=${dialog.replaced} onClose=${close} />`}`;
 }

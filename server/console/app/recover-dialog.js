@@ -37,7 +37,7 @@ export function RecoverDialog({ endpoint, since: filtered, onClose }) {
         max=${toField(new Date().toISOString())} hint=${since && zoneHint(since)} onInput=${(/** @type {any} */ e) => setField(e.target.value)} />
       ${start && html`<button type="button" class="secondary" onClick=${() => setField(toField(start))}>${t.startOfFailure}</button>`}</div>
     <div class="count" role="status"><p><strong>${!known ? t.countingDeliveries : known.more ? many(t.firstAreSent, n) : many(t.willBeSent, n)}</strong></p>
-      ${endpoint.pending > 0 && html`<p class="quiet">${many(t.notAffected, endpoint.pending)}</p>`}</div>
+      ${endpoint.pending > 0 && html`<p class="quiet">${many(t.waitStill, endpoint.pending)}</p>`}</div>
     <${Problem} action=${count} title=${t.notCounted} />
     ${endpoint.failing_since && html`<p class="warning"><${Shape} shape="bad" /><span>${t.stillFails}</span></p>`}
   <//>`;

@@ -11,7 +11,7 @@ export const t = {
   youAre: { owner: 'You are an owner', developer: 'You are a developer', viewer: 'You are a viewer' }, yourAccount: 'Your account', failingCount: ['{n} failing', '{n} failing'],
   notFound: 'Page not found', notFoundLead: 'The console has no page at this address. Go to:',
   close: 'Close', open: 'Open', cancel: 'Cancel', dismiss: 'Dismiss', reload: 'Reload', tryAgain: 'Try again', more: 'More',
-  copied: 'Copied', notCopied: 'Not copied; select the text', copyId: 'Copy id', showMore: 'Show more keys', showOlder: 'Show older',
+  copied: 'Copied', notCopied: 'Not copied; select the text', copyId: 'Copy delivery id', showMore: 'Show more keys', showOlder: 'Show older',
   switchedElsewhere: 'You switched to {account} in another tab. Nothing was changed here. Reload to work in {account}.',
   switchAccount: 'Switch account', switchLead: 'Each account has keys, webhooks and usage of its own.', current: 'current',
   worksIn: 'You work in {account} now.', notSwitched: 'The account was not switched', notSignedOut: 'You are still signed in: the API refused. Try again.',
@@ -48,9 +48,10 @@ export const t = {
 
   // Keys
   loadingKeys: 'Loading keys…', keysFailed: 'The keys could not be loaded', emptyKeys: 'This account has no keys yet. Create one to call the API.',
-  activeKeys: '{n} active. For servers only.', name: 'Name', prefix: 'Prefix', created: 'Created', lastUsed: 'Last used', expires: 'Expires', state: 'State', actions: 'Actions',
+  activeKeys: '{n} active. Keep keys on servers, never in a browser or an app.', name: 'Name', prefix: 'Prefix', created: 'Created', lastUsed: 'Last used', expires: 'Expires', state: 'State', actions: 'Actions',
   replacedKey: 'replaced key', expired: 'Expired', revokedOn: 'Revoked {day}', stopsIn: 'Stops in {time}', expiresIn: 'Expires in {span}',
   rotate: 'Rotate', revoke: 'Revoke', revokeNow: 'Revoke now', keyLine: '{tier}, created {created}, used {used}, expires {expires}',
+  oldWorks: 'Only the old key works, until it stops or you revoke it.', stillWorks: '{prefix}, which this key replaced, still works until {at}. Revoke it too.',
   bothWork: 'Both keys work until the old one stops. Attempts follow a rotation: the new key reads the old key’s attempts. A key that you create does not.',
   createKeyLead: 'The key is shown once, after it is created. Use a key of its own for each service.', nameHint: 'At most 200 characters, such as the name of the service.',
   expiresOptional: 'Expires (optional)', expiresHint: 'Your time. Without it the key does not expire.', inheritOptional: 'Reads the attempts of (optional)',
@@ -59,7 +60,8 @@ export const t = {
   keyShown: 'The key is shown this one time. Store it now where your server reads its secrets.', copyKey: 'Copy key', notCopiedYet: 'Not copied yet',
   tierLine: '{tier}, {n} requests per {period} s', tryIt: 'Try it', copyCommandWithKey: 'Copy command with key', closingAsks: 'Until you copy it, closing asks first.',
   closeUncopiedKey: 'Close without copying? The key cannot be shown again; you would have to create another.', keepOpen: 'Keep open',
-  rotateTitle: 'Rotate {name}', rotateLead: 'A new key with the same name, tier and expiry replaces this one.', overlap: 'How long {prefix} still works',
+  rotateTitle: 'Rotate {name}', rotateLead: 'A new key with the same name, tier and expiry replaces this one.',
+  sameExpiry: 'The new key expires on {at} too. For a later end, create a key that reads the attempts of this one.', overlap: 'How long {prefix} still works',
   overlaps: /** @type {[number, string][]} */ ([[86_400, '24 hours'], [3_600, '1 hour'], [0, 'Not at all: it stops at once']]),
   attemptsFollow: 'Attempts follow a rotation: the new key reads the old key’s attempts. A key that you create does not.', rotating: 'Rotating…',
   keyNotRotated: 'The key was not rotated', keyRotated: 'Key rotated', isReplaced: '{prefix} is replaced by {by}.',
@@ -72,7 +74,7 @@ export const t = {
   loadingUsage: 'Loading usage…', usageFailed: 'The usage could not be loaded', downloadCSV: 'Download CSV', range: 'Range', from: 'From', to: 'to', key: 'Key', allKeys: 'All keys',
   requestsADay: 'Requests a day', dayReadout: '{day}: {allowed} allowed, {limited} limited', day: 'Day', daysByKey: ['{n} day by key', '{n} days by key'],
   allowed: 'Allowed', limited: 'Limited', total: 'Total', limitedNote: 'Limited: answered 429. On top of the bar, all keys together.', otherKeys: 'other keys',
-  byDay: 'By day, newest first', daysInUTC: 'Days in UTC', soFar: ', so far', nAllowed: '{n} allowed', nLimited: 'limited {n}',
+  byDay: 'By day, newest first', daysInUTC: 'Days in UTC. A request is counted within a minute.', soFar: ', so far', nAllowed: '{n} allowed', nLimited: 'limited {n}',
   rangeOfAll: 'All keys together are shown for at most {n} days. Choose fewer days, or one key.', rangeOfKey: 'A key is shown for at most {n} days. Choose fewer days.',
   csvHead: ['day', 'key_prefix', 'name', 'allowed', 'limited', 'billable'],
 
@@ -117,7 +119,7 @@ export const t = {
   recoverSince: 'Recover since…', recoverTitle: 'Recover deliveries', recoverLead: 'Every failed or cancelled delivery that ended since this time is sent again, oldest first.',
   startOfFailure: 'Start of failure', chooseTime: 'Choose a time within the last 30 days.', zoneHint: 'Your time, UTC{zone}. In UTC: {utc}.', counting: 'Counting…',
   countingDeliveries: 'Counting deliveries…', willBeSent: ['1 delivery will be sent.', '{n} deliveries will be sent.'], notCounted: 'The deliveries could not be counted',
-  firstAreSent: ['', 'The first {n} deliveries will be sent. Recover again for the others.'], notAffected: ['The 1 that waits for a retry is not affected.', 'The {n} that wait for a retry are not affected.'],
+  firstAreSent: ['', 'The first {n} deliveries will be sent. Recover again for the others.'], waitStill: ['1 more waits for its retry and is sent by itself. Redeliver sends it at once.', '{n} more wait for their retries and are sent by themselves. Redeliver sends one at once.'],
   stillFails: 'The endpoint still fails. Send a test event first, or these deliveries will fail again.', sendDeliveries: ['Send 1 delivery', 'Send {n} deliveries'],
   sending: 'Sending…', areSent: ['1 delivery is on its way.', '{n} deliveries are on their way.'], notRecovered: 'The deliveries were not sent',
 

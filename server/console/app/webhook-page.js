@@ -38,7 +38,7 @@ function Endpoint({ endpoint }) {
   const { params } = usePlace();
   const tab = params.get('tab') ?? '';
   const [, namespace, name] = endpoint.managed_by?.split('/') ?? [];
-  return html`<${Status} endpoint=${endpoint} />
+  return html`${endpoint.description && html`<p class="quiet"><bdi>${endpoint.description}</bdi></p>`}<${Status} endpoint=${endpoint} />
     ${endpoint.managed_by && html`<p class="managed">${say(t.managedBy, { namespace: html`<code><bdi>${namespace}</bdi></code>`, name: html`<code><bdi>${name}</bdi></code>` })}</p>`}
     <nav class="tabs" aria-label=${t.endpoint}>${tabs.map(([id, label]) => html`<a key=${id} href=${withParams({ tab: id })} aria-current=${tab === id ? 'page' : undefined}>${label}</a>`)}</nav>
     ${tab === 'settings' ? html`<${WebhookSettings} key=${endpoint.status} endpoint=${endpoint} />` : tab === 'verify' ? html`<${VerifySignatures} />` : html`<${Deliveries} endpoint=${endpoint} />`}`;

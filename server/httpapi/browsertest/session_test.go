@@ -64,7 +64,7 @@ func TestAnOutageIsShownAndWaitedOut(t *testing.T) {
 	restore := s.refuseWhile("GET", "/v1/developer/keys")
 	ada.click("link", "Keys")
 	ada.see("The keys could not be loaded")
-	ada.see("Copy id")
+	ada.see("Copy delivery id")
 	restore()
 	ada.see("This account has no keys yet.")
 }

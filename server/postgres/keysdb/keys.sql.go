@@ -131,7 +131,7 @@ func (q *Queries) DropLostPods(ctx context.Context, ids []uuid.UUID) error {
 const expiringKeys = `-- name: ExpiringKeys :many
 SELECT k.prefix, k.name, k.expires_at, u.last_used_at
 FROM (SELECT x.id, x.prefix, x.name, x.expires_at FROM api_keys x
-      WHERE x.account_id = $1 AND x.revoked_at IS NULL
+      WHERE x.account_id = $1 AND x.revoked_at IS NULL AND x.rotated_at IS NULL
         AND x.expires_at > now() AND x.expires_at <= now() + make_interval(secs => $2::float8)
       ORDER BY x.expires_at, x.id LIMIT $3) k
 LEFT JOIN api_key_uses u ON u.key_id = k.id
@@ -151,7 +151,7 @@ type ExpiringKeysRow struct {
 	LastUsedAt *time.Time
 }
 
-// The active keys of an account that expire within some seconds, the next first.
+// The active keys of an account that expire within some seconds, the next first, without those that have a successor.
 func (q *Queries) ExpiringKeys(ctx context.Context, arg ExpiringKeysParams) ([]ExpiringKeysRow, error) {
 	rows, err := q.db.Query(ctx, expiringKeys, arg.Account, arg.Seconds, arg.Most)
 	if err != nil {

@@ -13,10 +13,10 @@ FROM (SELECT k.rotated_at IS NOT NULL AS rotated FROM api_keys k
       WHERE k.account_id = $1 AND k.revoked_at IS NULL AND k.expires_at > now()) live;
 
 -- name: ExpiringKeys :many
--- The active keys of an account that expire within some seconds, the next first.
+-- The active keys of an account that expire within some seconds, the next first, without those that have a successor.
 SELECT k.prefix, k.name, k.expires_at, u.last_used_at
 FROM (SELECT x.id, x.prefix, x.name, x.expires_at FROM api_keys x
-      WHERE x.account_id = sqlc.arg('account') AND x.revoked_at IS NULL
+      WHERE x.account_id = sqlc.arg('account') AND x.revoked_at IS NULL AND x.rotated_at IS NULL
         AND x.expires_at > now() AND x.expires_at <= now() + make_interval(secs => sqlc.arg('seconds')::float8)
       ORDER BY x.expires_at, x.id LIMIT sqlc.arg('most')) k
 LEFT JOIN api_key_uses u ON u.key_id = k.id

@@ -198,6 +198,11 @@ sheets: FOR := sheets
 sheets: deps ## Let LibreOffice open the template of content import and save it as XLSX and CSV: both must import as before
 	@SHEET_TEST_LIBREOFFICE=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run LibreOffice ./server/content/sheet
 
+.PHONY: pgbouncer
+pgbouncer: FOR := pgbouncer
+pgbouncer: deps ## Run migrate, an API and a worker behind PgBouncer: they work with pool_mode = session, and the other modes break what docs/sizing.md says
+	@COMMAND_TEST_PGBOUNCER=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run PgBouncer ./server/command
+
 .PHONY: memory
 memory: deps ## Load and attack an API pod in a cgroup of the chart's memory limit, as root: the kernel must not kill it
 	@COMMAND_TEST_CGROUP=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -v -run '^Test(APIPodStaysWithinTheChartsMemory|OneKeyHarmsNobody)$$' ./server/command

@@ -91,7 +91,7 @@ func testsWithNPM(dir string) bool {
 }
 
 // installDeps installs the Debian packages that a target of the Makefile needs: dev, test, short (make test-short), lint,
-// bench or sheets. It prints their names first, and prints nothing if all are installed.
+// bench, sheets or pgbouncer. It prints their names first, and prints nothing if all are installed.
 func installDeps(ctx context.Context, target string, c *console) error {
 	var programs []servers.Need
 	unless := func(variable string, need servers.Need) {
@@ -107,6 +107,8 @@ func installDeps(ctx context.Context, target string, c *console) error {
 		programs = []servers.Need{servers.Postgres(), servers.Redis(), servers.NginxLua()}
 	case "sheets":
 		programs = append(needs{}.programs(), servers.LibreOffice())
+	case "pgbouncer":
+		programs = append(needs{}.programs(), servers.PgBouncer())
 	case "lint":
 		programs = []servers.Need{servers.NPM()}
 	case "short":

@@ -90,6 +90,11 @@ func LibreOffice() Need {
 	return Need{"LibreOffice Calc", []string{"libreoffice-calc-nogui"}, func() bool { return Look("soffice") != "" }}
 }
 
+// PgBouncer is the need of the pooler of connections to PostgreSQL.
+func PgBouncer() Need {
+	return Need{"PgBouncer", []string{"pgbouncer"}, func() bool { return Look("pgbouncer") != "" }}
+}
+
 // NginxModules is where Debian's nginx has its modules.
 const NginxModules = "/usr/lib/nginx/modules"
 

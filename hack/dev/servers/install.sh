@@ -27,6 +27,6 @@ apt-get install -y -q --no-install-recommends -o Dpkg::Options::=--force-confold
 # A service that this run installed must not start at the next boot either.
 if [ -d /run/systemd/system ]; then
     for unit in "$@"; do
-        case "$unit" in redis-server | nginx) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac
+        case "$unit" in redis-server | nginx | pgbouncer) systemctl disable "$unit" >/dev/null 2>&1 || true ;; esac
     done
 fi

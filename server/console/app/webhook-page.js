@@ -14,7 +14,7 @@ function Failing({ endpoint: { url, failing_since: since = '', last_failure: fai
   return html`<section class="failing" aria-label=${t.failing}><div class="grow"><h2 class="bad"><${Shape} shape="bad" />
       <span>${say(t.failingTitle, { since: html`<${Time} at=${since} as="since" />`, span: span(now - Date.parse(since)) })}</span></h2>
       ${failure && html`<p>${say(t.wasLastFailure, { why: html`<strong>${failureWord(failure, status)}</strong>` })}</p>`}
-      <p class="quiet">${say(help, { host })} ${t.retriesContinue}</p></div>
+      <p class="quiet">${say(help, { host })} ${pending > 0 && t.retriesContinue}</p></div>
     <dl class="pairs"><div><dt>${t.waitingDeliveries}</dt><dd>${oldest ? say(t.oldest, { n: backlog(pending), at: html`<${Time} at=${oldest} as="moment" />` }) : backlog(pending)}</dd></div>
       <div><dt>${t.failedSinceSuccess}</dt><dd>${backlog(failed)}</dd></div>
       <div><dt>${t.lastSuccess}</dt><dd>${success ? html`<${Time} at=${success} as="moment" />` : t.never}</dd></div>

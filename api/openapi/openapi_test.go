@@ -95,6 +95,35 @@ func TestSchemasHaveOneTypeAndAnchoredPatterns(t *testing.T) {
 	})
 }
 
+// A generator makes a type of a format, and a program passes what a response gives to the next request.
+func TestTextsOfOneNameHaveOneType(t *testing.T) {
+	c, types := newContract(t), map[string]map[string]string{}
+	c.walk(c.root, "", map[string]bool{}, func(place string, node map[string]any) {
+		for name := range object(node, "properties") {
+			property := object(node, "properties", name)
+			if target, is := property["$ref"].(string); is {
+				property = object(c.root, strings.Split(strings.TrimPrefix(target, "#/"), "/")...)
+			}
+			format, _ := property["format"].(string)
+			if property["type"] != "string" || format == "uri" { // an address is a text in every language
+				continue
+			}
+			if types[name] == nil {
+				types[name] = map[string]string{}
+			}
+			types[name][format] = place
+		}
+	})
+	if len(types["attempt_id"]) == 0 {
+		t.Fatal("no schema has attempt_id: the test sees nothing")
+	}
+	for name, formats := range types {
+		if len(formats) > 1 {
+			t.Errorf("%s has several formats, in %v", name, formats)
+		}
+	}
+}
+
 // Clients must accept new values in responses. A generator makes a closed type of an enum.
 func TestEnumerationsInResponsesAreOpen(t *testing.T) {
 	c := newContract(t)

@@ -54,6 +54,18 @@ func TestThePageQuotesTheFilesThatAreTested(t *testing.T) {
 	}
 }
 
+func TestTheDeliveryOfThePageHasItsSignature(t *testing.T) {
+	page := testkit.ReadFile(t, filepath.Join("..", "..", "docs", "webhooks.md"))
+	shown := regexp.MustCompile("(?m)^    Service-Signature: (t=.*)\n\n    (.*)$").FindSubmatch(page)
+	secret := regexp.MustCompile("secret `(whsec_[a-z]+)` signs").FindSubmatch(page)
+	if shown == nil || secret == nil {
+		t.Fatal("the page shows no delivery, or no secret")
+	}
+	if err := client.Verify(string(shown[1]), shown[2], string(secret[1]), time.Unix(1767225600, 0), time.Minute); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestADeliveryThatCurlSendsVerifies(t *testing.T) {
 	for _, program := range []string{"curl", "openssl"} {
 		look(t, program)

@@ -18,7 +18,7 @@ import (
 
 func main() {
 	root := flag.String("root", ".", "folder of the repository")
-	atOnce := flag.Int("at-once", 2, "number of mutants that are tested at once")
+	atOnce := flag.Int("at-once", 4, "number of mutants that are tested at once; many tests fail by waiting, which needs no processor")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *root, flag.Args(), *atOnce, os.Stdout)

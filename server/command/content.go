@@ -152,8 +152,8 @@ func newContentDigest() *cobra.Command {
 	signing.register(cmd)
 	out.Register(cmd)
 	cmd.Flags().BoolVar(&options.Write, "write", false, "put the digests into the files, at verification.digest")
-	cmd.Flags().StringVar(&options.By, "by", "", "name of the verifier; required if the file has a seal of another digest, empty: the name in the file")
-	cmd.Flags().StringVar(&options.At, "at", "", "date or RFC 3339 time of the verification; required like --by, empty: the time in the file")
+	cmd.Flags().StringVar(&options.By, "by", "", "name of the verifier; empty: the name in the file, unless its seal has another digest")
+	cmd.Flags().StringVar(&options.At, "at", "", "date or RFC 3339 time of the verification; empty: the time in the file, unless its seal has another digest")
 	cmd.MarkFlagsMutuallyExclusive("write", "message", "signature")
 	return cmd
 }

@@ -188,7 +188,7 @@ func newSeal(content *Content, paper int, found PaperSeal, options DigestOptions
 // missing returns a problem for each field that the seal lacks.
 func (e sealEdit) missing() (problems []Problem) {
 	detail := "is required with a digest: write it, or give --"
-	if old := e.content.Spec.Papers[e.paper].Verification; old != nil && old.Digest != "" {
+	if old := e.content.Spec.Papers[e.paper].Verification; old != nil && old.Digest != "" && old.Digest != e.seal.Digest {
 		detail = "is of another digest, and the paper has changed since: a reviewer must read it and give --"
 	}
 	for field, value := range map[string]string{"by": e.seal.By, "at": e.seal.At} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"examprep.dev/server/keys"
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 	"examprep.dev/server/testkit/testenv"
@@ -69,11 +70,29 @@ func TestEachPageIsAccessible(t *testing.T) {
 		}
 		ada.inspect(p.name)
 	}
+	s.inspectRotation(ada)
 	testkit.Exec(t, s.Pool, `INSERT INTO key_usage (key_id, day, account_id, requests, rate_limited)
 		SELECT gen_random_uuid(), current_date, account_id, 1, 0 FROM api_keys, generate_series(0, $1::int) WHERE name = 'ci'`, usage.MaxRows)
 	ada.visit("/console/")
 	ada.see("Too many keys were used to sum their requests here.")
 	ada.inspect("overview-much-usage")
+}
+
+// inspectRotation inspects what a rotation shows of a key that ends soon, and the dialog that revokes the new key.
+func (s *stage) inspectRotation(w *window) {
+	s.t.Helper()
+	testkit.Exec(s.t, s.Pool, "UPDATE api_keys SET expires_at = now() + interval '5 days' WHERE name = 'ci'")
+	w.visit("/console/keys")
+	w.open("Rotate", "ci")
+	w.see("The new key expires on")
+	w.inspect("key-rotate")
+	w.click("button", "Rotate key")
+	successor := w.secret("Copy key")[:keys.PrefixLength]
+	w.see("Both keys work until the old one stops.")
+	w.inspect("keys-rotated")
+	w.open("Revoke", successor)
+	w.see("which this key replaced, still works until")
+	w.inspect("key-revoke-rotated")
 }
 
 // inspect looks for violations on the page in each look, and takes a picture of each.

@@ -191,7 +191,7 @@ endif
 
 .PHONY: browser
 browser: deps ## Test the console in Chromium, on the API, the worker, the stores and a sign-in provider (RUN)
-	@HTTPAPI_TEST_BROWSER=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 1h -parallel 2 -v $(if $(RUN),-run '$(RUN)') ./server/httpapi/browsertest
+	@HTTPAPI_TEST_BROWSER=1 $(GOENV) .dev/bin/dev test go test -trimpath -count 1 -timeout 1h -parallel 2 $(if $(CI),,-v) $(if $(RUN),-run '$(RUN)') ./server/httpapi/browsertest
 
 .PHONY: sheets
 sheets: FOR := sheets

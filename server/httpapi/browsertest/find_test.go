@@ -117,7 +117,7 @@ func (w *window) doubleClick(name, within string, between func()) int {
 		return e.contains(document.elementFromPoint(place.X, place.Y)) ? place : null;
 	})()`, name, within))
 	evaluate[bool](w, `(() => {
-		const send = (window.plainFetch ??= window.fetch);
+		const send = (window.sentBefore ??= window.fetch);
 		window.sent = [];
 		window.fetch = (...args) => (window.sent.push(args[1].method), send(...args));
 		return true;
@@ -164,6 +164,12 @@ func (w *window) value(selector string) string {
 func (w *window) missThing(role, name string) {
 	w.t.Helper()
 	evaluate[bool](w, inPage(`!find(%s, %s, '')`, role, name))
+}
+
+// settle waits until no request of the page is under way.
+func (w *window) settle() {
+	w.t.Helper()
+	evaluate[bool](w, inPage(`window.underWay === 0`))
 }
 
 // awaitLoad waits until the page has received one more response 200 of a path, which cause brings about.

@@ -61,8 +61,25 @@ type window struct {
 	expected []string
 }
 
-// listener keeps the notices that a page shows to assistive software.
+// listener keeps the notices that a page shows to assistive software, and counts its requests that are under way: one ends after the
+// page has acted on its body.
 const listener = `window.said = [];
+window.underWay = 0;
+const plainFetch = window.fetch;
+window.fetch = async (...args) => {
+	const end = () => setTimeout(() => window.underWay--);
+	window.underWay++;
+	try {
+		const response = await plainFetch(...args);
+		if (response.status === 204 || response.status === 401) end(); // the page does not read their bodies
+		const read = response.json.bind(response);
+		response.json = () => read().finally(end);
+		return response;
+	} catch (error) {
+		end();
+		throw error;
+	}
+};
 new MutationObserver(() => {
 	for (const e of document.querySelectorAll('[role=status], [role=alert]')) window.said.push(e.innerText);
 }).observe(document, {subtree: true, childList: true, characterData: true});`

@@ -184,13 +184,15 @@ func TestOneAddressHasSoManyConnections(t *testing.T) {
 	}
 }
 
-// TestRefusedClientsThatGoOnSendingMakeRoom: they have all places, and hold them unread, until a new client connects.
+// TestRefusedClientsThatGoOnSendingMakeRoom: each takes half a place. They have all places, and hold them unread, until a new client
+// connects.
 func TestRefusedClientsThatGoOnSendingMakeRoom(t *testing.T) {
 	t.Parallel()
 	const places = 3
 	httpapi.InBubble(t, httpapi.Config{MaxConnections: places}, nil, func(t *testing.T, b *httpapi.Bubble) {
 		t.Helper()
-		for range places {
+		for range 2*places - 1 {
+			synctest.Wait() // those before linger
 			conn := b.Dial()
 			go func() {
 				piece := make([]byte, 64<<10)

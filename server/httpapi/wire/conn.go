@@ -31,6 +31,7 @@ type conn struct {
 	waits    atomic.Int64 // for what the connection waits, and since when: see busy
 	proven   atomic.Bool  // the client has sent a request with a valid key
 	lingers  atomic.Bool  // the client may be sending what is not read
+	halved   bool         // Listener.lingering counts it; Listener.mu guards it
 
 	// The goroutine that serves the connection owns what follows.
 
@@ -172,11 +173,14 @@ func LingerOnClose(ctx *fasthttp.RequestCtx) {
 func (c *conn) Close() error {
 	l := c.listener
 	defer l.remove(c)
-	if c.lingers.Load() && !l.readOn(c.Conn, time.Now().Add(lingerTime)) {
-		select {
-		case <-time.After(holdTime):
-		case <-l.evictions:
-		case <-l.ctx.Done():
+	if c.lingers.Load() {
+		l.linger(c)
+		if !l.readOn(c.Conn, time.Now().Add(lingerTime)) {
+			select {
+			case <-time.After(holdTime):
+			case <-l.evictions:
+			case <-l.ctx.Done():
+			}
 		}
 	}
 	return c.Conn.Close()

@@ -50,6 +50,7 @@ type Listener struct {
 
 	mu        sync.Mutex
 	conns     map[*conn]struct{}
+	lingering int                // of conns: those whose Close reads on or holds
 	byAddress map[netip.Addr]int // counts what MaxPerAddress limits
 	next      []waiting          // the connections that are replaced next
 
@@ -101,8 +102,7 @@ func (l *Listener) refuse(inner net.Conn) {
 	time.AfterFunc(refusalTimeout, func() { _ = inner.Close() })
 }
 
-// admit counts a connection. At the limit it replaces the one that was held longest, else one that waits; nil: there is none, so it is
-// one too many.
+// admit counts a connection; nil: it is one too many.
 func (l *Listener) admit(inner net.Conn) *conn {
 	c := &conn{Conn: inner, listener: l}
 	c.address, c.counted = l.source(addressOf(inner.RemoteAddr()))
@@ -112,20 +112,37 @@ func (l *Listener) admit(inner net.Conn) *conn {
 	if c.counted && l.byAddress[c.address] >= l.cfg.MaxPerAddress {
 		return nil
 	}
-	if len(l.conns) >= l.cfg.MaxConnections {
-		select {
-		case l.evictions <- struct{}{}: // to the receiver that waited longest
-		default:
-			if !l.replaceOne() {
-				return nil
-			}
-		}
+	if !l.makeRoom(2 + 2*len(l.conns) - l.lingering - 2*l.cfg.MaxConnections) {
+		return nil
 	}
 	if c.counted {
 		l.byAddress[c.address]++
 	}
 	l.conns[c] = struct{}{}
 	return c
+}
+
+// makeRoom frees halves of a place, at most a whole one. A connection that lingers takes half a place: fasthttp has its buffers back.
+// The one that was held longest is ended first, then one that waits. makeRoom reports whether there is one.
+func (l *Listener) makeRoom(halves int) bool {
+	for range min(halves, 2) {
+		select {
+		case l.evictions <- struct{}{}: // to the receiver that waited longest
+		default:
+			return l.replaceOne()
+		}
+	}
+	return true
+}
+
+// linger notes that a connection only lingers from now on.
+func (l *Listener) linger(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, there := l.conns[c]; there {
+		c.halved = true
+		l.lingering++
+	}
 }
 
 func (l *Listener) remove(c *conn) {
@@ -135,6 +152,9 @@ func (l *Listener) remove(c *conn) {
 		return
 	}
 	delete(l.conns, c)
+	if c.halved {
+		l.lingering--
+	}
 	if c.counted {
 		if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
 			delete(l.byAddress, c.address)

@@ -59,10 +59,6 @@ WITH u AS MATERIALIZED (
            unnest(@states::text[]) AS state, unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure,
            unnest(@delays::float8[]) AS delay, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
            unnest(@responses::text[]) AS response
-), known AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
-      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
 ), free AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY (@ids::uuid[])
@@ -92,7 +88,11 @@ WITH u AS MATERIALIZED (
 )
 SELECT w.id, false AS locked FROM written w
 UNION ALL
-SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free);
+SELECT d.id, true FROM webhook_deliveries d
+WHERE (SELECT count(*) FROM free) < cardinality(@ids::uuid[]) -- else no row is looked up
+  AND d.id = ANY (@ids::uuid[])
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+  AND d.id NOT IN (SELECT id FROM free);
 
 -- name: Sweep :many
 -- Endpoints that have due rows without a lease, and endpoints with pending rows that are disabled or deleted. oldest is the

@@ -130,10 +130,6 @@ WITH u AS MATERIALIZED (
            unnest($4::text[]) AS state, unnest($5::int[]) AS status, unnest($6::text[]) AS failure,
            unnest($7::float8[]) AS delay, unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis,
            unnest($10::text[]) AS response
-), known AS MATERIALIZED (
-    SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[])
-      AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
 ), free AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
     WHERE d.id = ANY ($1::uuid[])
@@ -163,7 +159,11 @@ WITH u AS MATERIALIZED (
 )
 SELECT w.id, false AS locked FROM written w
 UNION ALL
-SELECT k.id, true FROM known k WHERE k.id NOT IN (SELECT id FROM free)
+SELECT d.id, true FROM webhook_deliveries d
+WHERE (SELECT count(*) FROM free) < cardinality($1::uuid[]) -- else no row is looked up
+  AND d.id = ANY ($1::uuid[])
+  AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
+  AND d.id NOT IN (SELECT id FROM free)
 `
 
 type CompleteParams struct {

@@ -57,6 +57,20 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 		opened, submitted = append(opened, open), append(submitted, submit)
 	}
 	reportAttempts(r, sides, opened, submitted)
+	crowd := sides[0].crowd
+	for _, path := range []struct {
+		name string
+		load load
+	}{{"an open", crowd.open()}, {"a submit", crowd.submit()}} {
+		err := s.noteStatements(ctx, s.pool, path.name, r, func(ctx context.Context) (int, error) {
+			operations, _, err := path.load.drive(ctx, turn)
+			return operations, err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	crowd.forget()
 	return nil
 }
 

@@ -53,7 +53,11 @@ func measurePublish(ctx context.Context, s *stack, duration time.Duration, r *re
 		what: "publish: rate / that of COPY", unit: "×", bar: 0.45, goal: 0.6, least: true,
 		measured: ratio(published, copied, (*sample).rate),
 	})
-	return nil
+	exam := withRules(examContent("bench-publish-counted", 1, papersPerExam, questionsPerPaper))
+	return s.noteStatements(ctx, s.pool, "a question that is published", r, func(ctx context.Context) (int, error) {
+		counted, err := s.publish(ctx, []*v1alpha1.ExamContent{exam})
+		return counted.operations, err
+	})
 }
 
 func (s *stack) publish(ctx context.Context, exams []*v1alpha1.ExamContent) (sample, error) {

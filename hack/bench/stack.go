@@ -106,6 +106,12 @@ func (s *stack) open(ctx context.Context) (err error) {
 	if s.pool, err = openPool(ctx, s.databaseURL); err != nil {
 		return err
 	}
+	if _, err := s.pool.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
+		return fmt.Errorf("prepare figures of statements: %w", err)
+	}
+	if err := s.countStatements(ctx, "none"); err != nil {
+		return err
+	}
 	at, err := redis.ParseURL(s.redisURL)
 	if err != nil {
 		return err
@@ -154,6 +160,7 @@ func (s *stack) startStores(ctx context.Context) error {
 	}
 	s.databaseURL, err = servers.StartPostgres(ctx, s.supervisor, servers.PostgresConfig{
 		Data: s.dir.Path("postgres"), Address: address, Password: state.RandomHex(16), Database: "bench",
+		Settings: []string{"shared_preload_libraries=pg_stat_statements"},
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,10 @@ func (o *outbox) measureRate(ctx context.Context, duration time.Duration, r *rep
 	}
 	r.notef("webhooks: CPU of a bare POST / of a delivery, all processes: %.2f×. Other load on the machine changes this less than the rate.",
 		quotient(bare.turns, func(one *sample) float64 { return one.micros(roleReceiver, processClient) }, delivered.turns, all))
-	return nil
+	return o.stack.noteStatements(ctx, o.pool, "a delivery", r, func(ctx context.Context) (int, error) {
+		counted, err := o.work(ctx, own)
+		return counted.operations, err
+	})
 }
 
 // post measures the bare loop.

@@ -110,8 +110,9 @@ func New(cfg Config, deps Deps) *Server {
 		MaxRequestBodySize: 1,    // and all but the first byte of them
 		HeaderReceived:     wire.ReadHeader,
 		ExpectHandler:      s.expect,
-		// The listener refuses first, in JSON. A worker counts for a moment after its connection was closed, so there is room for twice as many.
-		Concurrency: 2*cfg.MaxConnections + 1,
+		// The listener refuses first, in JSON. A connection that lingers takes half a place but a whole worker, and a worker counts for
+		// a moment after its connection was closed, so there is room for three times as many.
+		Concurrency: 3*cfg.MaxConnections + 1,
 
 		DisablePreParseMultipartForm: true, // no form is read; its files would be written to disk
 		NoDefaultServerHeader:        true,

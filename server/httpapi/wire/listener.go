@@ -139,7 +139,7 @@ func (l *Listener) makeRoom(halves int) bool {
 func (l *Listener) linger(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, there := l.conns[c]; there {
+	if _, there := l.conns[c]; there && !c.halved {
 		c.halved = true
 		l.lingering++
 	}

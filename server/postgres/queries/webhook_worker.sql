@@ -16,8 +16,8 @@ WITH target AS MATERIALIZED (
                array_agg(w.ciphertext ORDER BY w.created_at DESC, w.id) AS ciphertexts
         FROM webhook_secrets w WHERE w.endpoint_id = e.id AND (w.expires_at IS NULL OR w.expires_at > now())) s
 ), due AS MATERIALIZED (
-    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until, d.next_attempt_at FROM target t CROSS JOIN LATERAL (
-        SELECT p.id, p.lease_id, p.lease_until, p.next_attempt_at FROM webhook_deliveries p
+    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until FROM target t CROSS JOIN LATERAL (
+        SELECT p.id, p.lease_id, p.lease_until FROM webhook_deliveries p
         WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at >= t.since AND p.next_attempt_at <= now()
           AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL (@skip::uuid[])
         ORDER BY p.next_attempt_at LIMIT t.room FOR UPDATE OF p SKIP LOCKED) d
@@ -27,7 +27,7 @@ WITH target AS MATERIALIZED (
         lease_until = now() + make_interval(secs => @lease_seconds::float8)
     WHERE d.id = ANY (ARRAY(SELECT id FROM due))
       AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
-    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at
+    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at, d.next_attempt_at
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, failure)
     SELECT l.id, l.attempt - 1, due.lease_until - make_interval(secs => @lease_seconds::float8), 0, 'worker_lost'
@@ -38,8 +38,7 @@ SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.upd
     extract(epoch FROM l.created_at)::float8 AS created_epoch,
     (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
     coalesce((SELECT ev.traceparent FROM webhook_events ev WHERE ev.id = l.event_id), '')::text AS traceparent,
-    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost,
-    (SELECT due.next_attempt_at FROM due WHERE due.id = l.id)::timestamptz AS next_attempt_at
+    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost, l.next_attempt_at
 FROM leased l JOIN target t ON t.id = l.endpoint_id;
 
 -- name: FirstDue :one
@@ -52,22 +51,25 @@ ORDER BY d.next_attempt_at LIMIT 1;
 -- name: Complete :many
 -- Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 -- own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
--- write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
--- were written, and those that are locked.
-WITH u AS MATERIALIZED (
+-- write of a final state clears the lease. If a row is locked for longer than 10 ms, the statement fails. With skip_locked it
+-- waits for no row, but reads each twice; it then also returns the rows that are locked.
+WITH bounded AS MATERIALIZED (
+    SELECT CASE WHEN NOT @skip_locked::bool THEN set_config('lock_timeout', '10ms', true) END
+), u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id, unnest(@attempts::int[]) AS attempt, unnest(@attempted::bool[]) AS attempted,
            unnest(@states::text[]) AS state, unnest(@statuses::int[]) AS status, unnest(@failures::text[]) AS failure,
            unnest(@delays::float8[]) AS delay, unnest(@began::timestamptz[]) AS began, unnest(@millis::int[]) AS millis,
            unnest(@responses::text[]) AS response
+    FROM bounded
 ), free AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY (@ids::uuid[])
+    WHERE @skip_locked AND d.id = ANY (@ids::uuid[])
       AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
     FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
-    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
+    FROM u WHERE u.attempted AND (NOT @skip_locked OR u.id IN (SELECT id FROM free))
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
@@ -81,7 +83,7 @@ WITH u AS MATERIALIZED (
         next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
         finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
     FROM u
-    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+    WHERE d.id = u.id AND d.id = ANY (CASE WHEN @skip_locked THEN ARRAY(SELECT id FROM free) ELSE @ids::uuid[] END)
       AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
       AND d.attempt = u.attempt AND d.lease_id = @lease_id::uuid
     RETURNING d.id
@@ -89,7 +91,7 @@ WITH u AS MATERIALIZED (
 SELECT w.id, false AS locked FROM written w
 UNION ALL
 SELECT d.id, true FROM webhook_deliveries d
-WHERE (SELECT count(*) FROM free) < cardinality(@ids::uuid[]) -- else no row is looked up
+WHERE @skip_locked AND (SELECT count(*) FROM free) < cardinality(@ids::uuid[]) -- else no row is looked up
   AND d.id = ANY (@ids::uuid[])
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
   AND d.id NOT IN (SELECT id FROM free);

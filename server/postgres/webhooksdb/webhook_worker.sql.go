@@ -125,20 +125,23 @@ func (q *Queries) CancellableDeliveries(ctx context.Context, arg CancellableDeli
 }
 
 const complete = `-- name: Complete :many
-WITH u AS MATERIALIZED (
-    SELECT unnest($1::uuid[]) AS id, unnest($2::int[]) AS attempt, unnest($3::bool[]) AS attempted,
-           unnest($4::text[]) AS state, unnest($5::int[]) AS status, unnest($6::text[]) AS failure,
-           unnest($7::float8[]) AS delay, unnest($8::timestamptz[]) AS began, unnest($9::int[]) AS millis,
-           unnest($10::text[]) AS response
+WITH bounded AS MATERIALIZED (
+    SELECT CASE WHEN NOT $1::bool THEN set_config('lock_timeout', '10ms', true) END
+), u AS MATERIALIZED (
+    SELECT unnest($2::uuid[]) AS id, unnest($3::int[]) AS attempt, unnest($4::bool[]) AS attempted,
+           unnest($5::text[]) AS state, unnest($6::int[]) AS status, unnest($7::text[]) AS failure,
+           unnest($8::float8[]) AS delay, unnest($9::timestamptz[]) AS began, unnest($10::int[]) AS millis,
+           unnest($11::text[]) AS response
+    FROM bounded
 ), free AS MATERIALIZED (
     SELECT d.id FROM webhook_deliveries d
-    WHERE d.id = ANY ($1::uuid[])
+    WHERE $1 AND d.id = ANY ($2::uuid[])
       AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
     FOR UPDATE OF d SKIP LOCKED
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, status, failure, response)
     SELECT u.id, u.attempt, u.began, u.millis, nullif(u.status, 0), u.failure, u.response
-    FROM u WHERE u.attempted AND u.id IN (SELECT id FROM free)
+    FROM u WHERE u.attempted AND (NOT $1 OR u.id IN (SELECT id FROM free))
     ON CONFLICT (delivery_id, attempt) DO UPDATE
     SET began_at = excluded.began_at, duration_ms = excluded.duration_ms, status = excluded.status,
         failure = excluded.failure, response = excluded.response
@@ -152,32 +155,33 @@ WITH u AS MATERIALIZED (
         next_attempt_at = CASE WHEN u.state = 'pending' THEN now() + make_interval(secs => u.delay) ELSE d.next_attempt_at END,
         finished_at = CASE WHEN u.state = 'pending' THEN NULL ELSE now() END
     FROM u
-    WHERE d.id = u.id AND d.id = ANY (ARRAY(SELECT id FROM free))
+    WHERE d.id = u.id AND d.id = ANY (CASE WHEN $1 THEN ARRAY(SELECT id FROM free) ELSE $2::uuid[] END)
       AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
-      AND d.attempt = u.attempt AND d.lease_id = $11::uuid
+      AND d.attempt = u.attempt AND d.lease_id = $12::uuid
     RETURNING d.id
 )
 SELECT w.id, false AS locked FROM written w
 UNION ALL
 SELECT d.id, true FROM webhook_deliveries d
-WHERE (SELECT count(*) FROM free) < cardinality($1::uuid[]) -- else no row is looked up
-  AND d.id = ANY ($1::uuid[])
+WHERE $1 AND (SELECT count(*) FROM free) < cardinality($2::uuid[]) -- else no row is looked up
+  AND d.id = ANY ($2::uuid[])
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1)
   AND d.id NOT IN (SELECT id FROM free)
 `
 
 type CompleteParams struct {
-	Ids       []uuid.UUID
-	Attempts  []int32
-	Attempted []bool
-	States    []string
-	Statuses  []int32
-	Failures  []string
-	Delays    []float64
-	Began     []time.Time
-	Millis    []int32
-	Responses []string
-	LeaseID   uuid.UUID
+	SkipLocked bool
+	Ids        []uuid.UUID
+	Attempts   []int32
+	Attempted  []bool
+	States     []string
+	Statuses   []int32
+	Failures   []string
+	Delays     []float64
+	Began      []time.Time
+	Millis     []int32
+	Responses  []string
+	LeaseID    uuid.UUID
 }
 
 type CompleteRow struct {
@@ -187,10 +191,11 @@ type CompleteRow struct {
 
 // Writes results, fenced by lease and attempt: a worker whose lease another worker took changes nothing but the log of its
 // own attempt. A row without an attempt (attempted is false) gives its attempt back. No state is checked, because each
-// write of a final state clears the lease. A row that another transaction has locked is not waited for. Returns the rows that
-// were written, and those that are locked.
+// write of a final state clears the lease. If a row is locked for longer than 10 ms, the statement fails. With skip_locked it
+// waits for no row, but reads each twice; it then also returns the rows that are locked.
 func (q *Queries) Complete(ctx context.Context, arg CompleteParams) ([]CompleteRow, error) {
 	rows, err := q.db.Query(ctx, complete,
+		arg.SkipLocked,
 		arg.Ids,
 		arg.Attempts,
 		arg.Attempted,
@@ -294,8 +299,8 @@ WITH target AS MATERIALIZED (
                array_agg(w.ciphertext ORDER BY w.created_at DESC, w.id) AS ciphertexts
         FROM webhook_secrets w WHERE w.endpoint_id = e.id AND (w.expires_at IS NULL OR w.expires_at > now())) s
 ), due AS MATERIALIZED (
-    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until, d.next_attempt_at FROM target t CROSS JOIN LATERAL (
-        SELECT p.id, p.lease_id, p.lease_until, p.next_attempt_at FROM webhook_deliveries p
+    SELECT d.id, d.lease_id IS NOT NULL AS is_lost, d.lease_until FROM target t CROSS JOIN LATERAL (
+        SELECT p.id, p.lease_id, p.lease_until FROM webhook_deliveries p
         WHERE p.endpoint_id = t.id AND p.state = 'pending' AND p.next_attempt_at >= t.since AND p.next_attempt_at <= now()
           AND (p.lease_until IS NULL OR p.lease_until <= now()) AND p.id <> ALL ($4::uuid[])
         ORDER BY p.next_attempt_at LIMIT t.room FOR UPDATE OF p SKIP LOCKED) d
@@ -305,7 +310,7 @@ WITH target AS MATERIALIZED (
         lease_until = now() + make_interval(secs => $6::float8)
     WHERE d.id = ANY (ARRAY(SELECT id FROM due))
       AND d.id >= (SELECT id FROM due ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM due ORDER BY id DESC LIMIT 1)
-    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at
+    RETURNING d.id, d.attempt, d.lost_attempts, d.event_id, d.endpoint_id, d.created_at, d.next_attempt_at
 ), log AS (
     INSERT INTO webhook_attempts (delivery_id, attempt, began_at, duration_ms, failure)
     SELECT l.id, l.attempt - 1, due.lease_until - make_interval(secs => $6::float8), 0, 'worker_lost'
@@ -316,8 +321,7 @@ SELECT l.id, l.attempt, l.lost_attempts, l.event_id, l.endpoint_id, t.url, t.upd
     extract(epoch FROM l.created_at)::float8 AS created_epoch,
     (SELECT ev.body FROM webhook_events ev WHERE ev.id = l.event_id)::bytea AS body,
     coalesce((SELECT ev.traceparent FROM webhook_events ev WHERE ev.id = l.event_id), '')::text AS traceparent,
-    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost,
-    (SELECT due.next_attempt_at FROM due WHERE due.id = l.id)::timestamptz AS next_attempt_at
+    EXISTS (SELECT FROM due WHERE due.id = l.id AND due.is_lost) AS is_lost, l.next_attempt_at
 FROM leased l JOIN target t ON t.id = l.endpoint_id
 `
 

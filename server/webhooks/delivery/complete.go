@@ -144,10 +144,12 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && !connecting || postgres.Divides(err)
 }
 
-// complete returns how many deliveries were written, and those whose rows are locked. Another worker leases the others now.
+// complete returns how many deliveries were written, and those whose rows are locked. Another worker leases the others now. It looks
+// for locked rows if a statement met one, or results of the batch were set aside.
 func (c *completer) complete(ctx context.Context, batch []completion) (written int, locked map[uuid.UUID]bool, err error) {
 	arg := webhooksdb.CompleteParams{LeaseID: c.lease}
 	for _, r := range batch {
+		arg.SkipLocked = arg.SkipLocked || r.wait > 0
 		state, delay := c.nextState(r)
 		arg.Ids = append(arg.Ids, r.row.ID)
 		arg.Attempts = append(arg.Attempts, r.row.Attempt)
@@ -163,6 +165,10 @@ func (c *completer) complete(ctx context.Context, batch []completion) (written i
 	statement, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	rows, err := c.queries.Complete(statement, arg)
+	if !arg.SkipLocked && postgres.Contended(err) {
+		arg.SkipLocked = true
+		rows, err = c.queries.Complete(statement, arg)
+	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("write %d delivery results: %w", len(batch), err)
 	}

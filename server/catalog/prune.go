@@ -19,7 +19,7 @@ const pruneWait = "200ms"
 // PostgreSQL does not let it drop, or that another transaction locks, stays until the exam's next publication and keeps nothing from
 // being published.
 func (p *Publisher) prune(ctx context.Context, tx pgx.Tx, examKey string, revision int64, limit int) error {
-	if limit <= 0 {
+	if limit <= 0 || revision <= int64(limit) { // a published revision has the highest number, so there are no more rows than that
 		return nil
 	}
 	q := catalogdb.New(tx)

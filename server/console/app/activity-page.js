@@ -3,13 +3,19 @@ import { ErrorPanel, Loaded, PageHead, PersonName, ShortId, Skeleton, Table, Tim
 /** An action in words, or as the API names it if it is a later one. @param {string} action */
 const wordOf = (action) => t.actionNames[/** @type {keyof typeof t.actionNames} */ (action)] ?? action;
 
-/** @param {{ target?: string }} props */
-const Target = ({ target }) => (!target ? '' : target.startsWith('service_') ? html`<code>${target}</code>` : html`<${ShortId} id=${target} />`);
+/** The thing that changed: a key by its prefix, a member by the address, an endpoint as a link. @param {{ row: AuditEntry, members: Member[] }} props */
+function Target({ row: { action, target = '' }, members }) {
+  const member = members.find((m) => m.id === target);
+  if (member) return html`<${PersonName} person=${member.person} email=${member.email} />`;
+  if (target.startsWith('service_')) return html`<code>${target}</code>`;
+  const id = target && html`<${ShortId} id=${target} />`;
+  return action.startsWith('webhook.') && action !== 'webhook.delete' ? html`<a href=${`/console/webhooks/${target}`}>${id}</a>` : id;
+}
 
 /** @param {Member[]} members @returns {Column[]} */
 const columnsOf = (members) => [
   { head: t.action, width: 228, bar: 60, cell: (row) => html`<span title=${row.action}>${wordOf(row.action)}</span>` },
-  { head: t.target, width: 184, cell: (row) => html`<${Target} target=${row.target} />` },
+  { head: t.target, width: 184, cell: (row) => html`<${Target} row=${row} members=${members} />` },
   { head: t.person, cell: (row) => html`<${PersonName} person=${row.actor} email=${members.find((m) => m.person === row.actor)?.email ?? (row.actor === session()?.person ? session()?.email : undefined)} />` },
   { head: t.requestId, width: 152, look: 'quiet', cell: (row) => row.request_id && html`<${ShortId} id=${row.request_id} />` },
   { head: t.time, width: 168, look: 'end quiet', cell: (row) => html`<${Time} at=${row.at} as="clock" />` },

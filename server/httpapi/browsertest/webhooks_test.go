@@ -129,6 +129,11 @@ func TestAnEndpointIsChangedDisabledEnabledAndDeleted(t *testing.T) {
 	ada.open("Enable endpoint", "")
 	ada.click("button", "Enable endpoint")
 	ada.miss("Nothing is delivered.")
+
+	ada.click("link", "Activity")
+	hook := testkit.Get[string](t, s.Pool, `SELECT id::text FROM webhook_endpoints`)
+	ada.clickIn("link", hook[:6]+"…"+hook[len(hook)-4:], "Signing secret rotated")
+	ada.click("link", "Settings")
 	ada.open("Delete endpoint", "")
 	ada.click("button", "Delete endpoint")
 	ada.see("This account has no endpoints yet.")

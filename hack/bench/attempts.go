@@ -85,6 +85,7 @@ func reportAttempts(r *report, sides []*side, opened, submitted series) {
 		bar, goal      float64
 	}{{"open", ours.opens, opened, 0.6, 0.3}, {"submit", ours.submits, submitted, 0.8, 0.4}} {
 		r.medians(fmt.Sprintf("%s, %d keys", phase.name, connections), phase.ours)
+		r.use(phase.name, phase.ours, processAPI, processPostgres)
 		r.medians(fmt.Sprintf("  one statement, pgbench, %d clients", pgbenchClients), phase.baseline)
 		r.judge(verdict{
 			what: "attempts: " + phase.name + ", CPU of API + PostgreSQL / (pgbench + PostgreSQL)", unit: "×", bar: phase.bar, goal: phase.goal,

@@ -49,9 +49,10 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	bare := func(l load) *contender {
 		return &contender{run: func(ctx context.Context) (sample, error) { return s.during(ctx, l, turn, processBare) }}
 	}
-	apiGet, apiMix, bareGet, bareMix := api(gets), api(s.mixedLoad(s.api)), bare(s.overviewLoad(address)), bare(s.mixedLoad(address))
+	apiGet, apiOne, apiMix := api(gets), api(s.oneKeyLoad(s.api)), api(s.mixedLoad(s.api))
+	bareGet, bareMix := bare(s.overviewLoad(address)), bare(s.mixedLoad(address))
 	takes := &contender{run: func(ctx context.Context) (sample, error) { return script.call(ctx, turn) }}
-	if err := takeTurns(ctx, scatteredTurns, apiGet, bareGet, takes, bareMix, apiMix); err != nil {
+	if err := takeTurns(ctx, scatteredTurns, apiGet, bareGet, takes, bareMix, apiMix, apiOne); err != nil {
 		return err
 	}
 	relaxed, err := s.atHalf(ctx, gets, apiGet.turns, turn)
@@ -60,6 +61,8 @@ func measureGate(ctx context.Context, s *stack, duration time.Duration, r *repor
 	}
 	r.medians("GET overview, 4 KB", apiGet.turns)
 	r.medians("  the same at half the rate", relaxed)
+	r.medians(fmt.Sprintf("  the same, one key of a raised tier, %d connections", connections), apiOne.turns)
+	r.use("GET", apiGet.turns, processAPI, processRedis)
 	r.medians("  bare fasthttp, the same bytes", bareGet.turns)
 	r.medians("mixed: one request in ten is a POST of questions", apiMix.turns)
 	r.medians("  bare fasthttp, mixed alike", bareMix.turns)
@@ -124,6 +127,12 @@ func (s *stack) overviewLoad(address string) load {
 	return load{addresses: []string{address}, request: func(connection, n int) []byte {
 		return requests[keyInTurn(connection, n, len(requests))]
 	}}
+}
+
+// oneKeyLoad is overviewLoad with one key on all connections.
+func (s *stack) oneKeyLoad(address string) load {
+	request := getRequest(address, overviewPath, s.keys[0])
+	return load{addresses: []string{address}, request: func(int, int) []byte { return request }}
 }
 
 // keyInTurn returns which key a connection uses. The step has no divisor in common with the number of keys, so connections do

@@ -70,6 +70,8 @@ type settings struct {
 	reference string
 	// profile is the file that the profile part writes.
 	profile string
+	// plot is the file of the plot; "" for none.
+	plot string
 }
 
 const (
@@ -91,6 +93,7 @@ func parseFlags(args []string) (settings, []part, error) {
 	flags.IntVar(&s.examContents, "examcontents", 10_000, "ExamContents that the operator part makes; 1000 take three minutes, 10000 take twenty")
 	flags.IntVar(&s.bulkPercent, "bulk", percentOfBulk, "size of the part bulk, in percent of 200000 keys, 64000 and 500000 deliveries that end, and 1000000 that are cancelled")
 	flags.StringVar(&s.reference, "reference", "", "an examprep binary of an earlier commit; the attempts part compares with it")
+	flags.StringVar(&s.plot, "plot", "", "file that gets a plot of what the parts gate, attempts and webhooks need, as SVG (docs/scaling.svg)")
 	flags.StringVar(&s.profile, "profile", "default.pgo", "file that the profile part writes")
 	if err := flags.Parse(args); err != nil {
 		return s, nil, err
@@ -111,6 +114,9 @@ func parseFlags(args []string) (settings, []part, error) {
 		}
 	}
 	chosen, err := choose(*only)
+	if s.plot != "" && !slices.ContainsFunc(chosen, func(p part) bool { return p.plotted }) {
+		err = errors.Join(err, errors.New("-plot: -only names no part that the plot shows: gate, attempts or webhooks"))
+	}
 	return s, chosen, err
 }
 
@@ -142,23 +148,25 @@ type part struct {
 	name string
 	// onlyAsked parts run where -only names them.
 	onlyAsked bool
-	run       func(ctx context.Context, s *stack, duration time.Duration, r *report) error
+	// plotted parts note what an operation costs, for the plot.
+	plotted bool
+	run     func(ctx context.Context, s *stack, duration time.Duration, r *report) error
 }
 
 // parts in the order in which they run: the worker, once started, is busy with what the others write.
 func parts() []part {
 	return []part{
-		{name: "gate", run: measureGate},
+		{name: "gate", plotted: true, run: measureGate},
 		{name: "rivals", run: measureRivals},
 		{name: "fairness", run: measureFairness},
-		{name: "attempts", run: measureAttempts},
+		{name: "attempts", plotted: true, run: measureAttempts},
 		{name: "onekey", run: measureOneKey},
 		{name: "publish", run: measurePublish},
 		{name: "history", run: measureHistory},
 		{name: "console", run: measureConsole},
 		{name: "hostile", run: measureHostile},
 		{name: "keys", run: measureManyKeys},
-		{name: "webhooks", run: measureWebhooks},
+		{name: "webhooks", plotted: true, run: measureWebhooks},
 		{name: "bulk", run: measureBulk},
 		{name: "operator", run: measureOperator},
 		{name: "profile", onlyAsked: true, run: recordProfile},
@@ -215,5 +223,5 @@ func measure(ctx context.Context, much settings, chosen []part, out io.Writer) (
 		}
 	}
 	say("done")
-	return nil
+	return r.draw(much.plot)
 }

@@ -22,8 +22,13 @@ func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", c.args, names(chosen), err, c.want)
 		}
 	}
-	if _, _, err := parseFlags([]string{"-only", "none"}); err == nil {
-		t.Error("an unknown part is accepted")
+	for _, refused := range [][]string{{"-only", "none"}, {"-only", "keys", "-plot", "plot.svg"}} {
+		if _, _, err := parseFlags(refused); err == nil {
+			t.Errorf("%q is accepted", refused)
+		}
+	}
+	if s, _, err := parseFlags([]string{"-plot", "plot.svg"}); err != nil || s.plot != "plot.svg" {
+		t.Errorf("-plot alone: %q, %v", s.plot, err)
 	}
 }
 

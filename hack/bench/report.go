@@ -1,13 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"examprep.dev/hack/bench/capacity"
 )
 
 // sample is what was measured of one thing; samples of several turns add up.
@@ -89,6 +93,8 @@ type report struct {
 	rows     [][]string
 	verdicts []verdict
 	notes    []string
+	// uses are for the plot.
+	uses []capacity.Use
 }
 
 // row adds a measurement.
@@ -107,6 +113,15 @@ func brief(d time.Duration) string {
 		return "–"
 	}
 	return fmt.Sprintf("%.2f ms", d.Seconds()*1000)
+}
+
+// use notes for the plot what an operation costs the named processes.
+func (r *report) use(operation string, s series, processes ...string) {
+	for _, process := range processes {
+		r.uses = append(r.uses, capacity.Use{
+			Operation: operation, Process: process, Micros: s.median(func(one *sample) float64 { return one.micros(process) }),
+		})
+	}
 }
 
 func (r *report) judge(v verdict) { r.verdicts = append(r.verdicts, v) }
@@ -156,4 +171,16 @@ func columns(rows []string) string {
 	}
 	_ = table.Flush() // a strings.Builder takes everything
 	return strings.TrimRight(text.String(), "\n")
+}
+
+// draw writes the plot of the uses into a file, unless its name is empty.
+func (r *report) draw(name string) error {
+	if name == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	if err := capacity.Plot(&text, r.uses); err != nil {
+		return err
+	}
+	return os.WriteFile(name, text.Bytes(), 0o644)
 }

@@ -44,6 +44,7 @@ func (o *outbox) measureRate(ctx context.Context, duration time.Duration, r *rep
 		return err
 	}
 	r.medians("deliveries of a backlog, one worker", delivered.turns)
+	r.use("delivery", delivered.turns, processWorker, processPostgres)
 	r.medians(fmt.Sprintf("  the same signed POSTs, %d at once, nothing else", backlogEndpoints*windowSize), bare.turns)
 	r.judge(verdict{
 		what: "webhooks: rate / that of bare POSTs", unit: "×", bar: 0.42, goal: 0.5, least: true,

@@ -73,11 +73,11 @@ func drawAxes(text *strings.Builder) {
 		drawText(text, "small end", left-8, at+4, powerOfTen(power))
 	}
 	drawText(text, "small middle", (left+right)/2, bottom+captionOfAxis, "operations a second")
-	drawText(text, "small", left-40, top-8, "processors")
+	drawText(text, "small", left, top-8, "processors")
 	for _, limit := range []struct {
 		processors float64
 		name       string
-	}{{onePod, "1: an API pod, a shard of Redis"}, {largeServer, "64: a large server of PostgreSQL"}} {
+	}{{onePod, "1: a pod, a Redis shard"}, {largeServer, "64: a large PostgreSQL server"}} {
 		drawLine(text, "limit", left, y(limit.processors), right, y(limit.processors))
 		drawText(text, "small", left+6, y(limit.processors)-5, limit.name)
 	}

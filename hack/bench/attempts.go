@@ -154,7 +154,7 @@ func (s *stack) startReference(ctx context.Context) (*crowd, *pgxpool.Pool, erro
 	return newCrowd(set.all(), address), pool, err
 }
 
-// crowd holds the clients that sit papers, and the attempts that each has opened and not yet submitted.
+// crowd is the clients of the load, with the attempts that each has opened and not yet submitted.
 type crowd struct {
 	// keys are the connections'; one connection more than there are keys has the first again.
 	keys      []string

@@ -118,9 +118,7 @@ func brief(d time.Duration) string {
 // use notes for the plot what an operation costs the named processes.
 func (r *report) use(operation string, s series, processes ...string) {
 	for _, process := range processes {
-		r.uses = append(r.uses, capacity.Use{
-			Operation: operation, Process: process, Micros: s.median(func(one *sample) float64 { return one.micros(process) }),
-		})
+		r.uses = append(r.uses, capacity.Use{Operation: operation, Process: process, Micros: s.micros(process)})
 	}
 }
 

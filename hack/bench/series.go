@@ -34,6 +34,11 @@ func (s series) median(figure func(*sample) float64) float64 {
 	return median(all)
 }
 
+// micros is the median of the CPU-µs that an operation cost a process.
+func (s series) micros(process string) float64 {
+	return s.median(func(one *sample) float64 { return one.micros(process) })
+}
+
 // ratio returns the median of the turns' ratios. Both sides of a turn were measured one after the other, so the machine was
 // about as fast for both.
 func ratio(over, under series, figure func(*sample) float64) float64 {
@@ -58,8 +63,7 @@ func percentileOf(share float64) func(*sample) float64 {
 func (r *report) medians(name string, s series) {
 	var costs []string
 	for _, p := range s[0].cpu {
-		micros := s.median(func(one *sample) float64 { return one.micros(p.process) })
-		costs = append(costs, fmt.Sprintf("%s %.1f", p.process, micros))
+		costs = append(costs, fmt.Sprintf("%s %.1f", p.process, s.micros(p.process)))
 	}
 	brief := func(ms float64) string { return brief(time.Duration(ms * float64(time.Millisecond))) }
 	r.rows = append(r.rows, []string{

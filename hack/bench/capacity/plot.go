@@ -17,17 +17,16 @@ type Use struct {
 	Micros             float64
 }
 
-// processors returns how many processors so many operations a second need.
+// processors returns how many processors a rate of operations a second needs.
 func (u Use) processors(rate float64) float64 { return rate * u.Micros / 1e6 }
 
 // The plot's axes are logarithmic. Its sizes are in pixels, its ranges in powers of ten.
 const (
-	width, height                      = 760, 470
-	left, right, top, bottom           = 64.0, 524.0, 24.0, 404.0
-	leastRate, mostRate                = 2, 7
-	leastProcessors, mostProcessors    = -2, 3
-	labelDistance                      = 17.0
-	onePod, largeServer, captionOfAxis = 1.0, 64.0, 40.0
+	width, height                   = 760, 470
+	left, right, top, bottom        = 64.0, 524.0, 24.0, 404.0
+	leastRate, mostRate             = 2, 7
+	leastProcessors, mostProcessors = -2, 3
+	labelDistance                   = 17.0
 )
 
 func x(rate float64) float64 {
@@ -72,12 +71,12 @@ func drawAxes(text *strings.Builder) {
 		drawLine(text, "grid", left, at, right, at)
 		drawText(text, "small end", left-8, at+4, powerOfTen(power))
 	}
-	drawText(text, "small middle", (left+right)/2, bottom+captionOfAxis, "operations a second")
+	drawText(text, "small middle", (left+right)/2, bottom+40, "operations a second")
 	drawText(text, "small", left, top-8, "processors")
 	for _, limit := range []struct {
 		processors float64
 		name       string
-	}{{onePod, "1: a pod, a Redis shard"}, {largeServer, "64: a large PostgreSQL server"}} {
+	}{{1, "1: a pod, a Redis shard"}, {64, "64: a large PostgreSQL server"}} {
 		drawLine(text, "limit", left, y(limit.processors), right, y(limit.processors))
 		drawText(text, "small", left+6, y(limit.processors)-5, limit.name)
 	}

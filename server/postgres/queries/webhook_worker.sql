@@ -141,7 +141,7 @@ WHERE d.endpoint_id = @endpoint_id AND d.state = 'pending' AND d.next_attempt_at
 ORDER BY d.next_attempt_at LIMIT @chunk;
 
 -- name: CancelDeliveries :execrows
--- Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows, so it waits for nobody. The condition
+-- Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows. The condition
 -- on the state names the others: with state = 'pending' the plan reads the whole index of pending rows.
 WITH u AS MATERIALIZED (
     SELECT unnest(@ids::uuid[]) AS id
@@ -158,7 +158,7 @@ WHERE d.id = ANY (ARRAY(SELECT id FROM pending))
   AND d.id >= (SELECT id FROM u ORDER BY id LIMIT 1) AND d.id <= (SELECT id FROM u ORDER BY id DESC LIMIT 1);
 
 -- name: RecordHealth :many
--- Updates endpoints for which the latest results say something new, and disables those that answered 410 or have failed for
+-- Updates endpoints for which the latest results say something new, and disables an endpoint that has returned 410 or failed for
 -- too long. seen is the updated_at that a 410 belongs to: if the endpoint changed since, the 410 says nothing about it.
 -- Returns the endpoints that were disabled, with the reason, and those that another transaction has locked, without.
 WITH u AS MATERIALIZED (

@@ -68,7 +68,7 @@ type CancelDeliveriesParams struct {
 	EndpointID uuid.UUID
 }
 
-// Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows, so it waits for nobody. The condition
+// Cancels pending deliveries of an endpoint, unless it is enabled again. It skips locked rows. The condition
 // on the state names the others: with state = 'pending' the plan reads the whole index of pending rows.
 func (q *Queries) CancelDeliveries(ctx context.Context, arg CancelDeliveriesParams) (int64, error) {
 	result, err := q.db.Exec(ctx, cancelDeliveries, arg.Ids, arg.EndpointID)
@@ -452,7 +452,7 @@ type RecordHealthRow struct {
 	Reason string
 }
 
-// Updates endpoints for which the latest results say something new, and disables those that answered 410 or have failed for
+// Updates endpoints for which the latest results say something new, and disables an endpoint that has returned 410 or failed for
 // too long. seen is the updated_at that a 410 belongs to: if the endpoint changed since, the 410 says nothing about it.
 // Returns the endpoints that were disabled, with the reason, and those that another transaction has locked, without.
 func (q *Queries) RecordHealth(ctx context.Context, arg RecordHealthParams) ([]RecordHealthRow, error) {

@@ -36,7 +36,7 @@ type completion struct {
 	send.Result
 	state webhooks.State
 	delay time.Duration
-	// wait and leaseEnd are those of a result whose row was locked (aside.go).
+	// wait and leaseEnd are set for a result whose row was locked (aside.go).
 	wait     time.Duration
 	leaseEnd time.Time
 }
@@ -54,7 +54,7 @@ type completer struct {
 	logger  *slog.Logger
 	now     func() time.Time
 	timeout time.Duration // of a statement
-	// duration is a lease's: for so long a result whose row is locked is tried again.
+	// duration is how long a lease lasts. A result whose row is locked is tried again until its lease ends.
 	duration time.Duration
 	aside    []setAside
 }

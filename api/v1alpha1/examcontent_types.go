@@ -344,7 +344,7 @@ type PublishedPaper struct {
 	// +required
 	QuestionCount int32 `json:"questionCount"`
 
-	// Sealed reports whether the paper has a verification seal that matches its content.
+	// Sealed reports whether the paper has a seal that matches its content and that the operator's verifiers trust.
 	//
 	// +optional
 	Sealed bool `json:"sealed,omitempty"`

@@ -18,7 +18,8 @@ import (
 
 // DigestOptions shape one Digest.
 type DigestOptions struct {
-	// Write writes the digests into the files, at verification.digest, and removes signatures of another seal. It changes no other byte.
+	// Write writes the digests into the files, at verification.digest, and removes signatures of another seal. Comments in verification
+	// are lost. No other byte changes.
 	Write bool
 	// By and At replace verification.by and .at of the papers whose digest is written. If empty, those of the file are kept, unless
 	// the file has another digest: its reviewer has read another paper. A paper without them is an error. At is a date or an RFC 3339 time.

@@ -68,8 +68,8 @@ func Message(ctx context.Context, b *Files, paperID string) ([]byte, error) {
 }
 
 // Sign writes a signature into the file of a paper of b, at verification.signature, and replaces an earlier one. It fails with
-// *ProblemsError if the signature is not one of the paper's present seal. Lint and the operator check whether its verifier is trusted. No
-// other byte of the file changes.
+// *ProblemsError if the signature is not one of the paper's present seal. Lint and the operator check whether its verifier is trusted. Comments
+// in verification are lost. No other byte of the file changes.
 func Sign(ctx context.Context, b *Files, paperID, signature string) (DigestReport, error) {
 	found, err := findPaper(ctx, b, paperID)
 	if err != nil {

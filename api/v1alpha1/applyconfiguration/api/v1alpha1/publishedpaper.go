@@ -13,7 +13,7 @@ type PublishedPaperApplyConfiguration struct {
 	Digest *string `json:"digest,omitempty"`
 	// QuestionCount is the number of questions in the paper.
 	QuestionCount *int32 `json:"questionCount,omitempty"`
-	// Sealed reports whether the paper has a verification seal that matches its content.
+	// Sealed reports whether the paper has a seal that matches its content and that the operator's verifiers trust.
 	Sealed *bool `json:"sealed,omitempty"`
 }
 

@@ -144,21 +144,21 @@ func (d *decoder) array(text []byte) {
 
 // items returns how many items a JSON array has. It stops at the item after MaxQuestions, and returns where that begins.
 func items(text []byte) (count, end int) {
-	depth, quoted := 0, false
+	depth := 0
 	count = 1
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '[' || c == '{':
+		switch text[i] {
+		case '"':
+			i = syntax.EndOfString(text, i)
+		case '[', '{':
 			depth++
-		case c == ']' || c == '}':
+		case ']', '}':
 			depth--
-		case c == ',' && depth == 1:
-			if count++; count > catalog.MaxQuestions {
+		case ',':
+			if depth == 1 {
+				count++
+			}
+			if count > catalog.MaxQuestions {
 				return count, len(text) - len(bytes.TrimLeft(text[i+1:], " \t\r\n"))
 			}
 		}
@@ -221,15 +221,18 @@ func (d *decoder) syntax(err error, linesBefore int) {
 // exactDigits is the number of digits up to which a float64 holds every whole number exactly.
 const exactDigits = 15
 
-// hasLongNumber reports whether text can hold a number that a float64 cannot.
+// hasLongNumber reports whether a JSON text has a number that a float64 may not hold.
 func hasLongNumber(text []byte) bool {
 	digits := 0
-	for _, c := range text {
-		if '0' <= c && c <= '9' {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			i = syntax.EndOfString(text, i)
+		case '0' <= c && c <= '9':
 			if digits++; digits > exactDigits {
 				return true
 			}
-		} else {
+		default:
 			digits = 0
 		}
 	}

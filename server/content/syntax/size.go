@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"regexp"
@@ -44,22 +45,37 @@ var (
 
 // SizeOfJSON counts the values of a JSON text, or of consecutive ones, without decoding it. An error is an *Error.
 func SizeOfJSON(text []byte, limit Limit) (Size, error) {
-	values, line, quoted := 1, 1, false
+	values := 1
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\n':
-			line++
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == ':' || c == '[' || c == '{'):
+		switch text[i] {
+		case '"':
+			i = EndOfString(text, i)
+		case ',', ':', '[', '{':
 			if values++; values > limit.Values {
-				return Size{}, tooManyValues(line, limit.Values)
+				return Size{}, tooManyValues(1+bytes.Count(text[:i], []byte{'\n'}), limit.Values)
 			}
 		}
 	}
 	return Size{Values: values, Bytes: len(text)}, nil
+}
+
+// EndOfString returns the index of the quote that ends the JSON string whose first quote is at start. Without one it returns the
+// length of text.
+func EndOfString(text []byte, start int) int {
+	for end := start; ; {
+		next := bytes.IndexByte(text[end+1:], '"')
+		if next < 0 {
+			return len(text)
+		}
+		end += 1 + next
+		first := end // of the backslashes before the quote; two of them are one character
+		for text[first-1] == '\\' {
+			first--
+		}
+		if (end-first)%2 == 0 {
+			return end
+		}
+	}
 }
 
 // checkYAML refuses a text whose tree could be too large, before it is parsed. It counts the characters that begin a value, a comment or a

@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -20,6 +21,26 @@ func TestDocumentsOfFilesHaveALimit(t *testing.T) {
 		if unreadable, ok := errors.AsType[*Error](err); !ok || unreadable.Error() != test.want || len(docs) > 0 {
 			t.Errorf("%s: have %.200v and %d documents\nwant %s", name, err, len(docs), test.want)
 		}
+	}
+}
+
+// The string and the text behind it are all texts of a few of the characters that matter, so backslashes before quotes come in
+// every number.
+func TestAStringEndsWhereEncodingJSONEndsIt(t *testing.T) {
+	t.Parallel()
+	texts := []string{""}
+	for i := 0; len(texts[i]) < 5; i++ {
+		for _, c := range `"\a,` {
+			texts = append(texts, texts[i]+string(c))
+		}
+	}
+	for _, text := range texts {
+		encoded, err := json.Marshal(text)
+		check.NoError(t, err)
+		for _, behind := range []string{"", `:1,"\\"`, text} {
+			check.Equal(t, EndOfString([]byte("{"+string(encoded)+behind), 1), len(encoded), "end of %s before %s", encoded, behind)
+		}
+		check.Equal(t, EndOfString(encoded[:len(encoded)-1], 0), len(encoded)-1, "end of %s without its last quote", encoded)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestImportChecksItsFlagsBeforeItWrites(t *testing.T) {
 		`--encoding: the encoding "klingon" is not known`:             {"--format", "csv", "--from", from, "--encoding", "klingon"},
 		"is a folder: name the workbook":                              {"--format", "xlsx", "--from", from},
 		"is a file: CSV is read from a folder":                        {"--format", "csv", "--from", filepath.Join(from, "exams.csv")},
-		"--at: parsing time":                                          {"--format", "csv", "--from", from, "--seal", "--at", "tomorrow"},
+		"--at: must be a date or an RFC 3339 time":                     {"--format", "csv", "--from", from, "--seal", "--at", "tomorrow"},
 		"--by: must have at most 200 characters":                      {"--format", "csv", "--from", from, "--seal", "--by", strings.Repeat("a", 201)},
 		"it is neither text nor json":                                 {"--format", "csv", "--from", from, "-o", "yaml"},
 	} {

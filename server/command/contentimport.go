@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,8 +22,8 @@ const importGOGC = 40
 
 // importFlags are the flags of content import.
 type importFlags struct {
-	options              importer.Options
-	format, encoding, at string
+	options          importer.Options
+	format, encoding string
 }
 
 func newContentImport() *cobra.Command {
@@ -75,7 +74,7 @@ func (f *importFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.options.Namespace, "namespace", "", "namespace of all resources; empty: none")
 	flags.BoolVar(&f.options.Seal, "seal", false, "write each paper's verification seal")
 	flags.StringVar(&f.options.By, "by", "", "name of the verifier for --seal")
-	flags.StringVar(&f.at, "at", "", "time of verification for --seal, in RFC 3339; empty: now")
+	flags.StringVar(&f.options.At, "at", "", "date or RFC 3339 time of the verification for --seal; empty: now")
 }
 
 // check returns the import that the flags ask for.
@@ -97,12 +96,6 @@ func (f *importFlags) check() (func(context.Context) (importer.Report, error), e
 	}
 	if err := grid.CheckEncoding(f.encoding); err != nil {
 		return nil, &cli.UsageError{Err: fmt.Errorf("--encoding: %w", err)}
-	}
-	if f.at != "" {
-		var err error
-		if f.options.At, err = time.Parse(time.RFC3339, f.at); err != nil {
-			return nil, &cli.UsageError{Err: fmt.Errorf("--at: %w", err)}
-		}
 	}
 	return run, nil
 }

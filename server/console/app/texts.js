@@ -20,7 +20,7 @@ export const t = {
   // Times and numbers
   months: ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'],
   weekdays: ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'],
-  justNow: 'just now', minutesAgo: '{n} min ago', hoursAgo: '{n} h ago', today: 'Today', todayAt: 'today, {clock}', dateAt: '{date}, {clock}',
+  justNow: 'just now', minutesAgo: '{n} min ago', hoursAgo: '{n} h ago', today: 'today', plotToday: 'Today', todayAt: 'today, {clock}', dateAt: '{date}, {clock}',
   sinceToday: '{clock} today', utc: '{time} UTC', never: 'never', none: 'none', thousandOrMore: '1,000 or more',
   seconds: ['{n} second', '{n} seconds'], minutes: ['{n} minute', '{n} minutes'], hours: ['{n} hour', '{n} hours'], days: ['{n} day', '{n} days'],
   ms: '{n} ms', s: '{n} s', time: 'Time',

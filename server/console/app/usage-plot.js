@@ -65,7 +65,7 @@ export function UsagePlot({ days }) {
         <rect class="chosen" x=${x(at)} y=${top} width=${step} height=${plot} />${lines}
         ${days.map((day, i) => html`<${Bar} key=${day.day} day=${day} x=${x(i) + step * 0.16} width=${step * 0.68} y=${y} />`)}
         ${mondays.map(({ i, d }) => x(i) + step / 2 < width - 76 && html`<text x=${Math.max(left + 18, x(i) + step / 2)} y=${height - 8} text-anchor="middle">${dayName(d.day)}</text>`)}
-        <text x=${width} y=${height - 8} text-anchor="end">${today ? t.today : dayName(days[last].day)}</text>
+        <text x=${width} y=${height - 8} text-anchor="end">${today ? t.plotToday : dayName(days[last].day)}</text>
       </svg></div>`;
 }
 

@@ -33,10 +33,10 @@ type Options struct {
 	Out string
 	// Namespace is the metadata.namespace of all objects. If empty, objects have none, and kubectl or kustomize sets it.
 	Namespace string
-	// Seal writes each paper's verification, by By (default "examprep content import") at At (default: now).
+	// Seal writes each paper's verification, by By (default "examprep content import") at At, a date or an RFC 3339 time (default: now).
 	Seal bool
 	By   string
-	At   time.Time
+	At   string
 	// ObjectBytes and PaperBytes are limits; 0 stands for the defaults.
 	ObjectBytes int
 	PaperBytes  int
@@ -114,7 +114,7 @@ func (r Report) WriteText(w io.Writer) error {
 // Kinds are named in an annotation (PaperKindsAnnotation), because there is no field for them.
 func Import(ctx context.Context, options Options, read func(context.Context) (*Input, error)) (Report, error) {
 	i := &importer{options: withDefaults(options)}
-	if err := (content.DigestOptions{By: options.By}).Check(); err != nil {
+	if err := (content.DigestOptions{By: options.By, At: options.At}).Check(); err != nil {
 		return i.report(nil), err
 	}
 	input, err := read(ctx)
@@ -159,8 +159,8 @@ func withDefaults(options Options) Options {
 	if options.By == "" {
 		options.By = "examprep content import"
 	}
-	if options.At.IsZero() {
-		options.At = time.Now()
+	if options.At == "" {
+		options.At = time.Now().UTC().Format(time.RFC3339)
 	}
 	return options
 }
@@ -232,7 +232,7 @@ func (i *importer) check(ctx context.Context, index int) error {
 			return err
 		}
 		spec.Papers[n].Verification = &v1alpha1.Verification{
-			By: i.options.By, At: i.options.At.UTC().Format(time.RFC3339), Digest: digest.String(),
+			By: i.options.By, At: i.options.At, Digest: digest.String(),
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,11 +25,9 @@ import (
 
 func TestMain(m *testing.M) { clustertest.Main(m) }
 
-var buildTime = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
-
 func importSet(t *testing.T, options importer.Options) importer.Report {
 	t.Helper()
-	options.At = buildTime
+	options.At = "2026-03-01T12:00:00Z"
 	report, err := Import(t.Context(), options)
 	check.NoError(t, err)
 	return report

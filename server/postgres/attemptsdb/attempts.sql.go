@@ -7,7 +7,6 @@ package attemptsdb
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,12 +24,12 @@ WITH bounded AS MATERIALIZED (
     WHERE id = $10 AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM $11::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif($12::text, '')) AS endpoints
+    SELECT webhook_record_events(array_agg(e.id), array_agg(e.kind), array_agg(closed.account_id), array_agg(e.body),
+                                 array_agg(nullif($12::text, ''))) AS endpoints
     FROM closed, ROWS FROM (unnest($13::uuid[]), unnest($14::text[]), unnest($15::bytea[]))
         AS e (id, kind, body)
 )
-SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
-       coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints
+SELECT EXISTS (SELECT FROM closed)::boolean AS closed, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints
 `
 
 type CloseAttemptParams struct {
@@ -41,7 +40,7 @@ type CloseAttemptParams struct {
 	Late             bool
 	OvertimeSec      int32
 	ScoreHundredths  *int32
-	Answers          json.RawMessage
+	Answers          []byte
 	SubmissionDigest []byte
 	ID               uuid.UUID
 	ExpiresAt        *time.Time
@@ -92,19 +91,20 @@ WITH bounded AS MATERIALIZED (
         answers = r.answers, submission_digest = r.submission_digest
     FROM bounded, ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::text[]),
                     unnest($5::timestamptz[]), unnest($6::boolean[]),
-                    unnest($7::int[]), unnest($8::int[]), unnest($9::jsonb[]),
+                    unnest($7::int[]), unnest($8::int[]), unnest($9::json[]),
                     unnest($10::bytea[]), unnest($11::timestamptz[]))
         AS r (id, state, scoring_status, submitted_at, late, overtime_sec, score, answers, submission_digest, expires_at)
     WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
     RETURNING a.id, a.account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS endpoints
+    SELECT webhook_record_events(array_agg(e.id), array_agg(e.kind), array_agg(closed.account_id), array_agg(e.body),
+                                 array_agg(nullif(e.traceparent, ''))) AS endpoints
     FROM ROWS FROM (unnest($12::uuid[]), unnest($13::uuid[]), unnest($14::text[]),
                     unnest($15::bytea[]), unnest($16::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
 )
-SELECT closed.id, coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints FROM closed
+SELECT closed.id, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints FROM closed
 `
 
 type CloseAttemptsParams struct {
@@ -116,7 +116,7 @@ type CloseAttemptsParams struct {
 	Late              []bool
 	OvertimeSec       []int32
 	Scores            []int32
-	Answers           []json.RawMessage
+	Answers           [][]byte
 	SubmissionDigests [][]byte
 	ExpiresAt         []time.Time
 	EventAttempts     []uuid.UUID

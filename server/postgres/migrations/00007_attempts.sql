@@ -38,8 +38,9 @@ CREATE TABLE attempts (
     -- The percentage in hundredths: 0 to 10000. An integer, so that no float ever stands between marks and score.
     score_hundredths  integer CHECK (score_hundredths BETWEEN 0 AND 10000),
     -- Normalised answers by answer_id, and the SHA-256 of the requested status and these answers: a retry is recognised
-    -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed.
-    answers           jsonb,
+    -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed. The answers are json, which is
+    -- half as large as jsonb and keeps the bytes of the digest.
+    answers           json,
     submission_digest bytea CHECK (octet_length(submission_digest) = 32),
     CHECK ((state = 'in_progress') = (closed_at IS NULL)),
     CHECK ((scoring_status = 'scored') = (score_hundredths IS NOT NULL))

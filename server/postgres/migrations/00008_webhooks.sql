@@ -132,46 +132,50 @@ LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
 $$;
 -- +goose StatementEnd
 
--- webhook_record_event writes an event and one delivery for each endpoint that subscribes to it, in the transaction of the
--- change that the event reports, and returns the ids of these endpoints. Its callers write no table of server/webhooks.
--- The event's id decides which partition holds it. So if p_id was made by a clock that is more than a day wrong, the event
--- gets another id, and p_body has it too.
+-- webhook_record_events writes events, and one delivery of each for each endpoint that subscribes to it, in the transaction of the
+-- changes that the events report, and returns the ids of these endpoints. An event without an account is for all endpoints. Its
+-- callers write no table of server/webhooks.
+-- An event's id decides which partition holds it. So if an id was made by a clock that is more than a day wrong, the event gets
+-- another id, and its body has it too.
 -- +goose StatementBegin
-CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea, p_traceparent text DEFAULT NULL)
+CREATE FUNCTION webhook_record_events(p_ids uuid[], p_kinds text[], p_accounts uuid[], p_bodies bytea[], p_traceparents text[])
 RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    event uuid := p_id;
+    least uuid := uuidv7_at(now() - interval '1 day');
+    most uuid := uuidv7_at(now() + interval '1 day');
     written uuid[];
 BEGIN
-    IF event < uuidv7_at(now() - interval '1 day') OR event > uuidv7_at(now() + interval '1 day') THEN
-        event := uuidv7();
-        p_body := convert_to(replace(convert_from(p_body, 'UTF8'), p_id::text, event::text), 'UTF8');
-    END IF;
-    INSERT INTO webhook_events (id, kind, account_id, body, traceparent)
-    VALUES (event, p_kind, p_account, p_body, p_traceparent);
-    -- Two branches: with an OR in one condition, a generic plan reads all endpoints.
-    IF p_account IS NULL THEN
-        WITH written_rows AS (
-            INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
-            SELECT uuidv7(), event, e.id, p_kind FROM webhook_endpoints e WHERE e.status = 'enabled' AND p_kind = ANY (e.events)
-            RETURNING endpoint_id)
-        SELECT array_agg(r.endpoint_id) INTO written FROM written_rows r;
-    ELSE
-        WITH written_rows AS (
-            INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
-            SELECT uuidv7(), event, e.id, p_kind FROM (
-                SELECT own.id, own.status, own.events FROM webhook_endpoints own WHERE own.account_id = p_account
-                UNION ALL
-                SELECT a.id, a.status, a.events FROM webhook_endpoints a WHERE a.account_id IS NULL) e
-            WHERE e.status = 'enabled' AND p_kind = ANY (e.events)
-            RETURNING endpoint_id)
-        SELECT array_agg(r.endpoint_id) INTO written FROM written_rows r;
-    END IF;
+    WITH given AS MATERIALIZED (
+        SELECT g.*, CASE WHEN g.id BETWEEN least AND most THEN g.id ELSE uuidv7() END AS event_id
+        FROM unnest(p_ids, p_kinds, p_accounts, p_bodies, p_traceparents) AS g (id, kind, account_id, body, traceparent)
+    ), events AS (
+        INSERT INTO webhook_events (id, kind, account_id, body, traceparent)
+        SELECT g.event_id, g.kind, g.account_id, CASE WHEN g.event_id = g.id THEN g.body
+            ELSE convert_to(replace(convert_from(g.body, 'UTF8'), g.id::text, g.event_id::text), 'UTF8') END, g.traceparent
+        FROM given g
+    ), deliveries AS (
+        INSERT INTO webhook_deliveries (id, event_id, endpoint_id, event)
+        SELECT uuidv7(), g.event_id, e.id, g.kind
+        FROM given g CROSS JOIN LATERAL ( -- three branches: with an OR in one condition, a generic plan reads all endpoints
+            SELECT own.id, own.status, own.events FROM webhook_endpoints own WHERE own.account_id = g.account_id
+            UNION ALL
+            SELECT a.id, a.status, a.events FROM webhook_endpoints a WHERE a.account_id IS NULL
+            UNION ALL
+            SELECT o.id, o.status, o.events FROM webhook_endpoints o WHERE g.account_id IS NULL AND o.account_id IS NOT NULL) e
+        WHERE e.status = 'enabled' AND g.kind = ANY (e.events)
+        RETURNING endpoint_id
+    )
+    SELECT array_agg(DISTINCT d.endpoint_id) INTO written FROM deliveries d;
     RETURN coalesce(written, '{}');
 END
 $$;
 -- +goose StatementEnd
+
+-- webhook_record_event is webhook_record_events for one event.
+CREATE FUNCTION webhook_record_event(p_id uuid, p_kind text, p_account uuid, p_body bytea, p_traceparent text DEFAULT NULL)
+RETURNS uuid[] LANGUAGE sql AS
+    'SELECT webhook_record_events(ARRAY[p_id], ARRAY[p_kind], ARRAY[p_account], ARRAY[p_body], ARRAY[p_traceparent])';
 
 -- The partitions of events, deliveries and attempts: ids from lower (NULL: from the least) to before upper. The default
 -- partition has neither.

@@ -82,12 +82,12 @@ WITH bounded AS MATERIALIZED (
     WHERE id = sqlc.arg(id) AND state = 'in_progress' AND expires_at IS NOT DISTINCT FROM sqlc.narg(expires_at)::timestamptz
     RETURNING account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(sqlc.arg(traceparent)::text, '')) AS endpoints
+    SELECT webhook_record_events(array_agg(e.id), array_agg(e.kind), array_agg(closed.account_id), array_agg(e.body),
+                                 array_agg(nullif(sqlc.arg(traceparent)::text, ''))) AS endpoints
     FROM closed, ROWS FROM (unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]), unnest(sqlc.arg(event_bodies)::bytea[]))
         AS e (id, kind, body)
 )
-SELECT EXISTS (SELECT FROM closed)::boolean AS closed,
-       coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints;
+SELECT EXISTS (SELECT FROM closed)::boolean AS closed, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints;
 
 -- name: CloseAttempts :many
 -- CloseAttempt for several attempts, each of them once, sorted by id. It returns the ids of those that were closed. Negative
@@ -101,19 +101,20 @@ WITH bounded AS MATERIALIZED (
         answers = r.answers, submission_digest = r.submission_digest
     FROM bounded, ROWS FROM (unnest(sqlc.arg(ids)::uuid[]), unnest(sqlc.arg(states)::text[]), unnest(sqlc.arg(scoring_statuses)::text[]),
                     unnest(sqlc.arg(submitted_at)::timestamptz[]), unnest(sqlc.arg(late)::boolean[]),
-                    unnest(sqlc.arg(overtime_sec)::int[]), unnest(sqlc.arg(scores)::int[]), unnest(sqlc.arg(answers)::jsonb[]),
+                    unnest(sqlc.arg(overtime_sec)::int[]), unnest(sqlc.arg(scores)::int[]), unnest(sqlc.arg(answers)::json[]),
                     unnest(sqlc.arg(submission_digests)::bytea[]), unnest(sqlc.arg(expires_at)::timestamptz[]))
         AS r (id, state, scoring_status, submitted_at, late, overtime_sec, score, answers, submission_digest, expires_at)
     WHERE a.id = r.id AND a.state = 'in_progress' AND a.expires_at IS NOT DISTINCT FROM nullif(r.expires_at, '0001-01-01 00:00:00+00')
     RETURNING a.id, a.account_id
 ), told AS MATERIALIZED (
-    SELECT webhook_record_event(e.id, e.kind, closed.account_id, e.body, nullif(e.traceparent, '')) AS endpoints
+    SELECT webhook_record_events(array_agg(e.id), array_agg(e.kind), array_agg(closed.account_id), array_agg(e.body),
+                                 array_agg(nullif(e.traceparent, ''))) AS endpoints
     FROM ROWS FROM (unnest(sqlc.arg(event_attempts)::uuid[]), unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]),
                     unnest(sqlc.arg(event_bodies)::bytea[]), unnest(sqlc.arg(event_traceparents)::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
 )
-SELECT closed.id, coalesce((SELECT array_agg(DISTINCT id) FROM told, unnest(told.endpoints) AS id), '{}')::uuid[] AS endpoints FROM closed;
+SELECT closed.id, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints FROM closed;
 
 -- name: FindInHand :one
 -- The revision of the newest attempt in progress on a paper; due_since leaves out those whose time is over.

@@ -2,7 +2,7 @@
 //
 // # The path of a delivery
 //
-//  1. A transaction calls webhook_record_event: an event row, and for each endpoint a delivery row in state pending.
+//  1. A transaction calls webhook_record_events: an event row, and for each endpoint a delivery row in state pending.
 //  2. After the commit an API pod adds the endpoint ids to a Redis stream. An entry means "this endpoint has work".
 //  3. One worker reads the entry and marks the endpoint due in its windows (stream.go, window.go).
 //  4. Dispatch takes endpoints that are due and have room, and leases that many of their due rows in one statement.

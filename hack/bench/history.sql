@@ -9,7 +9,7 @@ SELECT id, account, family, key, $5, $5 || '-0000', sha256($5::text::bytea), lea
        CASE WHEN open THEN 'in_progress' ELSE 'submitted' END, CASE WHEN open THEN 'pending' ELSE 'scored' END,
        5, opened, opened + interval '3 hours', CASE WHEN NOT open THEN opened + interval '1 hour' END,
        CASE WHEN NOT open THEN opened + interval '1 hour' END, CASE WHEN NOT open THEN 5000 END,
-       CASE WHEN NOT open THEN '{"1:1": "A", "1:2": "B", "1:3": "C", "1:4": "D", "1:5": "A"}'::json END,
+       CASE WHEN NOT open THEN '{"1:1":"A","1:2":"B","1:3":"C","1:4":"D","1:5":"A"}'::json END,
        CASE WHEN NOT open THEN sha256(id::text::bytea) END
 FROM (
     SELECT i, opened, family, account, key, learner, key_seq, learner_seq, i % 1000 = 7 AS open,

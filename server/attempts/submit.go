@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ type submission struct {
 	requested State
 	answers   []string
 	// stored is the answers as they are kept; digest recognises a retry: SHA-256 of requested and stored.
-	stored json.RawMessage
+	stored []byte
 	digest [sha256.Size]byte
 }
 

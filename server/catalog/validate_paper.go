@@ -104,13 +104,23 @@ func CheckVerification(seal Verification) []Problem {
 
 func (v *inspector) verification(seal Verification) {
 	v.required("by", seal.By, maxReviewer)
-	if _, err := time.Parse(time.RFC3339, seal.At); err != nil {
-		if _, err := time.Parse(time.DateOnly, seal.At); err != nil {
-			v.reportf("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
-		}
+	if !isDateOrTime(seal.At) {
+		v.reportf("at", "must be a date or an RFC 3339 time, not %.40q", seal.At)
 	}
 	v.digest("digest", seal.Digest)
 	v.text("signature", seal.Signature, bySchema)
+}
+
+// isDateOrTime reports whether text is a date or an RFC 3339 time of at most 40 characters, as the schema of a seal says. Go's parser
+// also takes a comma before a fraction.
+func isDateOrTime(text string) bool {
+	const maxLength = 40
+	if len(text) > maxLength || strings.ContainsRune(text, ',') {
+		return false
+	}
+	_, notTime := time.Parse(time.RFC3339, text)
+	_, notDate := time.Parse(time.DateOnly, text)
+	return notTime == nil || notDate == nil
 }
 
 func (v *inspector) digest(field, value string) {

@@ -44,7 +44,7 @@ func TestImportChecksItsFlagsBeforeItWrites(t *testing.T) {
 		`--encoding: the encoding "klingon" is not known`:             {"--format", "csv", "--from", from, "--encoding", "klingon"},
 		"is a folder: name the workbook":                              {"--format", "xlsx", "--from", from},
 		"is a file: CSV is read from a folder":                        {"--format", "csv", "--from", filepath.Join(from, "exams.csv")},
-		"--at: must be a date or an RFC 3339 time":                     {"--format", "csv", "--from", from, "--seal", "--at", "tomorrow"},
+		"--at: must be a date or an RFC 3339 time":                    {"--format", "csv", "--from", from, "--seal", "--at", "tomorrow"},
 		"--by: must have at most 200 characters":                      {"--format", "csv", "--from", from, "--seal", "--by", strings.Repeat("a", 201)},
 		"it is neither text nor json":                                 {"--format", "csv", "--from", from, "-o", "yaml"},
 	} {
@@ -55,6 +55,17 @@ func TestImportChecksItsFlagsBeforeItWrites(t *testing.T) {
 	}
 	refused(t, `--format: "jsonl" is not known; there are csv and xlsx`, "content", "template", "--format", "jsonl", "--out", out)
 	refused(t, "--out", "content", "template", "--format", "csv")
+}
+
+func TestImportSealsWithTheDateAsItIsGiven(t *testing.T) {
+	t.Parallel()
+	from := sheetOf(t, "a-b-2013,1,p,annulled\n")
+	out := t.TempDir()
+	ran(t, 0, "content", "import", "--format", "csv", "--from", from, "--out", out, "--seal", "--by", "ann@example.org", "--at", "2026-01-31")
+	files, err := filepath.Glob(filepath.Join(out, "*.yaml"))
+	check.NoError(t, err)
+	check.Equal(t, len(files), 1, "files")
+	check.Contains(t, string(testkit.ReadFile(t, files[0])), `at: "2026-01-31"`, "the exam")
 }
 
 func TestImportOfASheetReportsEveryProblem(t *testing.T) {

@@ -76,7 +76,9 @@ func TestContentDigestRefusesWrongCallsBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "exam.yaml")
 	testkit.WriteFile(t, file, []byte(brokenExam))
-	refused(t, "--at: must be a date", "content", "digest", "--write", "--by", "Ann", "--at", "tomorrow", file)
+	for _, at := range []string{"tomorrow", "2026-01-31T10:00:00,5Z", "2026-01-31T10:00:00.00000000000000000000005Z"} {
+		refused(t, "--at: must be a date", "content", "digest", "--write", "--by", "Ann", "--at", at, file)
+	}
 	refused(t, "--by: must have", "content", "digest", "--write", "--by", strings.Repeat("a", 201), "--at", "2026-01-31", file)
 	refused(t, "none of the others", "content", "digest", "--write", "--message", file)
 	refused(t, "none of the others", "content", "digest", "--message", "--signature", "-", file)

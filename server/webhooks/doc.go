@@ -3,8 +3,9 @@
 //
 // # An event
 //
-// The transaction of a change calls the SQL function webhook_record_events with an [Event] of [NewEvent]. The function writes the
-// event and one pending delivery for each endpoint that subscribes to it. So both are on disk exactly if the change is.
+// The transaction of a change calls the SQL function webhook_record_event with an [Event] of [NewEvent], or webhook_record_events
+// with several. The function writes the event and one pending delivery for each endpoint that subscribes to it. So both are on disk
+// exactly if the change is.
 // After the commit a [Notifier] wakes a worker. Delivery is at least once; receivers recognise a repetition by dedupe_key.
 //
 // # Two owners of endpoints

@@ -24,7 +24,7 @@ const (
 // Kinds returns the kinds that an endpoint may subscribe to, in the specification's order.
 func Kinds() []Kind { return []Kind{KindSubmitted, KindScored, KindContentUpdated} }
 
-// Event has the arguments of the SQL function webhook_record_events: ID, Kind, Account and Body.
+// Event has the arguments of the SQL function webhook_record_event: ID, Kind, Account and Body.
 type Event struct {
 	// ID is a UUIDv7; receivers see it as the body's id.
 	ID   uuid.UUID

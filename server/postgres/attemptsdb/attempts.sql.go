@@ -28,6 +28,7 @@ WITH bounded AS MATERIALIZED (
                                  array_agg(nullif($12::text, ''))) AS endpoints
     FROM closed, ROWS FROM (unnest($13::uuid[]), unnest($14::text[]), unnest($15::bytea[]))
         AS e (id, kind, body)
+    HAVING count(*) > 0
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints
 `
@@ -103,6 +104,7 @@ WITH bounded AS MATERIALIZED (
                     unnest($15::bytea[]), unnest($16::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
+    HAVING count(*) > 0
 )
 SELECT closed.id, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints FROM closed
 `

@@ -38,8 +38,8 @@ CREATE TABLE attempts (
     -- The percentage in hundredths: 0 to 10000. An integer, so that no float ever stands between marks and score.
     score_hundredths  integer CHECK (score_hundredths BETWEEN 0 AND 10000),
     -- Normalised answers by answer_id, and the SHA-256 of the requested status and these answers: a retry is recognised
-    -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed. The answers are json, which is
-    -- half as large as jsonb and keeps the bytes of the digest.
+    -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed. The answers are json, because
+    -- no statement reads them: the column has exactly the bytes that the digest covers.
     answers           json,
     submission_digest bytea CHECK (octet_length(submission_digest) = 32),
     CHECK ((state = 'in_progress') = (closed_at IS NULL)),

@@ -132,16 +132,17 @@ LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
 $$;
 -- +goose StatementEnd
 
--- webhook_record_events writes events, and one delivery of each for each endpoint that subscribes to it, in the transaction of the
--- changes that the events report, and returns the ids of these endpoints. An event without an account is for all endpoints. Its
--- callers write no table of server/webhooks.
+-- webhook_record_events writes events and their deliveries in the transaction of the changes that the events report. Each enabled
+-- endpoint that subscribes to an event gets one delivery. An event without an account goes to the endpoints of all accounts. The
+-- function returns the ids of the endpoints. Its callers write no table of server/webhooks.
 -- An event's id decides which partition holds it. So if an id was made by a clock that is more than a day wrong, the event gets
 -- another id, and its body has it too.
 -- +goose StatementBegin
 CREATE FUNCTION webhook_record_events(p_ids uuid[], p_kinds text[], p_accounts uuid[], p_bodies bytea[], p_traceparents text[])
 RETURNS uuid[]
 LANGUAGE plpgsql
-SET jit = off -- with many endpoints, the branch for all of them makes the plan look expensive enough to compile
+SET plan_cache_mode = force_generic_plan -- one plan fits; for few events a custom plan looks cheaper, and each call would make one
+SET jit = off -- with many endpoints, the branch for events without an account makes the plan look expensive enough to compile
 AS $$
 DECLARE
     least uuid := uuidv7_at(now() - interval '1 day');

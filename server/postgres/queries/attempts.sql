@@ -86,6 +86,7 @@ WITH bounded AS MATERIALIZED (
                                  array_agg(nullif(sqlc.arg(traceparent)::text, ''))) AS endpoints
     FROM closed, ROWS FROM (unnest(sqlc.arg(event_ids)::uuid[]), unnest(sqlc.arg(event_kinds)::text[]), unnest(sqlc.arg(event_bodies)::bytea[]))
         AS e (id, kind, body)
+    HAVING count(*) > 0
 )
 SELECT EXISTS (SELECT FROM closed)::boolean AS closed, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints;
 
@@ -113,6 +114,7 @@ WITH bounded AS MATERIALIZED (
                     unnest(sqlc.arg(event_bodies)::bytea[]), unnest(sqlc.arg(event_traceparents)::text[]))
         AS e (attempt_id, id, kind, body, traceparent)
     JOIN closed ON closed.id = e.attempt_id
+    HAVING count(*) > 0
 )
 SELECT closed.id, coalesce((SELECT told.endpoints FROM told), '{}')::uuid[] AS endpoints FROM closed;
 

@@ -1,6 +1,6 @@
--- Attempts as many keys open them in turn, in the order of time: of ten rows one is the hot key's ($1 to $4), of ten of
--- those one is the hot learner's ($6); the others are of 5,000 keys and of their learners. Rows of one key thus lie far
--- apart, each on a page of its own. $5 is the exam, rows from $7 to $8 are written. Sequence numbers are dense, as the
+-- Attempts as many keys open them in turn, in the order of time. Every tenth row is the hot key's ($1 to $4), and every tenth of
+-- those is the hot learner's ($6). The others are of 5,000 keys and their learners. So rows of one key are far apart, each on a page
+-- of its own. $5 is the exam, rows from $7 to $8 are written. Sequence numbers are dense, as the
 -- product's are: each is computed from the row's number.
 INSERT INTO attempts (id, account_id, family_id, key_id, exam_key, paper_id, paper_digest, learner, key_seq, learner_seq,
                       state, scoring_status, question_count, opened_at, expires_at, closed_at, submitted_at,

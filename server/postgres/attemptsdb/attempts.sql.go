@@ -376,8 +376,8 @@ type KeyHistoryRow struct {
 }
 
 // The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The constant
-// limit, the largest page there is, tells the planner how little it reads: from the range alone it would expect a ninth
-// of the key's attempts, and compile or parallelise the query for them.
+// limit is the largest page, and tells the planner how little it reads. From the range alone it would expect a ninth of the key's
+// attempts, and compile or parallelise the query for them.
 func (q *Queries) KeyHistory(ctx context.Context, arg KeyHistoryParams) ([]KeyHistoryRow, error) {
 	rows, err := q.db.Query(ctx, keyHistory,
 		arg.FamilyID,

@@ -35,7 +35,7 @@ CREATE TABLE attempts (
     submitted_at      timestamptz,
     late              boolean NOT NULL DEFAULT false,
     overtime_sec      integer NOT NULL DEFAULT 0,
-    -- The percentage in hundredths: 0 to 10000. An integer, so that no float ever stands between marks and score.
+    -- The percentage in hundredths: 0 to 10000. An integer, so that no score is rounded as a float.
     score_hundredths  integer CHECK (score_hundredths BETWEEN 0 AND 10000),
     -- Normalised answers by answer_id, and the SHA-256 of the requested status and these answers: a retry is recognised
     -- by it. Both are NULL while in progress, and for good in an attempt that the sweep closed. The answers are json, because

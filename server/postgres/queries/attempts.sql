@@ -129,8 +129,8 @@ LIMIT 1;
 
 -- name: KeyHistory :many
 -- The sequence is dense, so a page is an index range whatever its offset, and the counter is the total. The constant
--- limit, the largest page there is, tells the planner how little it reads: from the range alone it would expect a ninth
--- of the key's attempts, and compile or parallelise the query for them.
+-- limit is the largest page, and tells the planner how little it reads. From the range alone it would expect a ninth of the key's
+-- attempts, and compile or parallelise the query for them.
 SELECT c.total, a.id, a.paper_id, a.state, a.score_hundredths, a.opened_at, a.expires_at, a.submitted_at
 FROM attempt_counters c
 CROSS JOIN LATERAL (

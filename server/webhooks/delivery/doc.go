@@ -31,7 +31,7 @@
 //
 // # Where the tests are
 //
-//   - worker_test.go: a delivery from the event to its last state; health and secrets of endpoints; benchmarks.
+//   - worker_test.go: a delivery from the event to its last state, health and secrets of endpoints, and benchmarks.
 //   - api_test.go: test events, redeliveries, recoveries, rotations and moves of endpoints, up to the receiver.
 //   - spec_test.go: a receiver that is written from docs/spec.md alone.
 //   - aside_test.go: rows that another transaction has locked.

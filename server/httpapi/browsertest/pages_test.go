@@ -78,7 +78,7 @@ func TestEachPageIsAccessible(t *testing.T) {
 	ada.inspect("overview-much-usage")
 }
 
-// inspectRotation inspects what a rotation shows of a key that ends soon, and the dialog that revokes the new key.
+// inspectRotation inspects what a rotation shows of a key that ends soon, the dialog that revokes the new key, and what is left then.
 func (s *stage) inspectRotation(w *window) {
 	s.t.Helper()
 	testkit.Exec(s.t, s.Pool, "UPDATE api_keys SET expires_at = now() + interval '5 days' WHERE name = 'ci'")
@@ -93,6 +93,10 @@ func (s *stage) inspectRotation(w *window) {
 	w.open("Revoke", successor)
 	w.see("which this key replaced, still works until")
 	w.inspect("key-revoke-rotated")
+	w.fill("Prefix", successor)
+	w.click("button", "Revoke key")
+	w.seeIn(successor, "Revoked")
+	w.inspect("keys-revoked")
 }
 
 // inspect looks for violations on the page in each look, and takes a picture of each.

@@ -244,9 +244,11 @@ func TestPagesQueryRegisteredSeries(t *testing.T) {
 				if _, other := notSeries()[strings.TrimPrefix(candidate, "__Host-")]; other {
 					continue
 				}
-				for _, query := range parsed(candidate) {
+				if isQuery(candidate) {
 					queries++
-					c.reports(t, file, query)
+					c.reports(t, file, candidate)
+				} else if areQueries(candidate) {
+					t.Errorf("%s: %q is several queries: give each a line", file, candidate)
 				}
 			}
 		}
@@ -256,18 +258,18 @@ func TestPagesQueryRegisteredSeries(t *testing.T) {
 	}
 }
 
-// parsed returns the queries that text consists of; none if it is something else.
-func parsed(text string) []string {
-	promql := parser.NewParser(parser.Options{})
-	if _, err := promql.ParseExpr(text); err == nil {
-		return []string{text}
-	}
+func isQuery(text string) bool {
+	_, err := parser.NewParser(parser.Options{}).ParseExpr(text)
+	return err == nil
+}
+
+// areQueries reports whether text is queries with commas between them, which Prometheus does not take.
+func areQueries(text string) bool {
 	text, _, _ = strings.Cut(text, " #")
-	queries := strings.Split(text, ", ")
-	for _, query := range queries {
-		if _, err := promql.ParseExpr(query); err != nil {
-			return nil
+	for query := range strings.SplitSeq(text, ", ") {
+		if !isQuery(query) {
+			return false
 		}
 	}
-	return queries
+	return true
 }

@@ -34,7 +34,7 @@ func newContentImport() *cobra.Command {
 		Short: "Turn JSON Lines, CSV or a workbook into ExamContent YAML and ConfigMaps",
 		Long: "jsonl: DIR holds exams.json, papers.jsonl and questions.jsonl.\n" +
 			"csv: DIR holds exams.csv, papers.csv, questions.csv and optionally sections.csv, links.csv and steps.csv.\n" +
-			"xlsx: FILE is a workbook with sheets of these names. `content template` writes an empty one.\n" +
+			"xlsx: FILE is a workbook with sheets of these names. `content template` writes one with an example row in each sheet.\n" +
 			"Papers too large for one object are split over ConfigMaps, none of which is too large for kubectl apply.\n" +
 			"If anything is wrong, every problem is printed and nothing is written.",
 		Args: cli.Exactly(),
@@ -120,7 +120,7 @@ func newContentTemplate() *cobra.Command {
 	var format, to string
 	cmd := &cobra.Command{
 		Use:   "template --format csv|xlsx --out DIR|FILE",
-		Short: "Write an empty CSV or workbook for content import, with an example in each sheet",
+		Short: "Write a CSV or workbook template for content import, with an example row in each sheet",
 		Args:  cli.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if format != "csv" && format != "xlsx" {

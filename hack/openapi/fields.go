@@ -34,7 +34,11 @@ func (r *renderer) fields(schema *yaml.Node) []field {
 
 func (r *renderer) field(name string, schema *yaml.Node, required bool) field {
 	resolved := r.resolve(schema)
-	return field{Name: name, Type: r.typeOf(resolved), Required: required, Description: r.prose(resolved), Fields: r.fields(resolved)}
+	f := field{Name: name, Type: r.typeOf(resolved), Required: required, Description: r.prose(resolved), Fields: r.fields(resolved)}
+	if items := member(resolved, "items"); items != nil && len(f.Fields) == 0 {
+		f.Description += r.prose(r.resolve(items))
+	}
+	return f
 }
 
 // typeOf describes the type, format and bounds of a schema.

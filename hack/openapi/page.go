@@ -28,7 +28,7 @@ type (
 		Topics []topic
 		Groups []group
 		// Errors are the responses that every operation can have, by status.
-		Errors []response
+		Errors []sharedError
 	}
 	topic struct{ ID, Name string }
 	// group is a tag with its operations, or with its webhooks.
@@ -65,6 +65,12 @@ type (
 		Fields            []field
 	}
 	sample struct{ Language, Label, Text string }
+	// sharedError is a response of many operations, with what they have in common.
+	sharedError struct {
+		response
+
+		Of string
+	}
 )
 
 // renderPage returns the page of a complete document.
@@ -119,24 +125,24 @@ func (r *renderer) page() (page, error) {
 		})
 	}
 	for _, shared := range sharedErrors() {
-		p.Errors = append(p.Errors, r.response(shared[0], member(member(member(r.root, "components"), "responses"), shared[1])))
+		p.Errors = append(p.Errors, sharedError{r.response(shared[0], member(member(member(r.root, "components"), "responses"), shared[1])), shared[2]})
 	}
 	return p, r.failed
 }
 
-// sharedErrors are the statuses and component names of the responses that the page shows once: those of commonResponses, but for
-// the resources that a path names.
-func sharedErrors() [][2]string {
-	return [][2]string{
-		{"400", "BadQuery"},
-		{"400", "BadBody"},
-		{"401", "Unauthorized"},
-		{"401", "NotSignedIn"},
-		{"403", "OtherOrigin"},
-		{"403", "Forbidden"},
+// sharedErrors are the responses that the page shows once: those of commonResponses, but for the resources that a path names. Each
+// has its status, the name of its component, and which operations have it if not all.
+func sharedErrors() [][3]string {
+	return [][3]string{
+		{"400", "BadQuery", "with parameters"},
+		{"400", "BadBody", "with a body"},
+		{"401", "Unauthorized", "with an API key"},
+		{"401", "NotSignedIn", "with a session"},
+		{"403", "OtherOrigin", "with a session"},
+		{"403", "Forbidden", "with a session, in an account"},
 		{"408", "RequestTimeout"},
 		{"413", "PayloadTooLarge"},
-		{"415", "UnsupportedMediaType"},
+		{"415", "UnsupportedMediaType", "with a body"},
 		{"429", "RateLimited"},
 		{"431", "HeaderFieldsTooLarge"},
 		{"500", "InternalError"},
@@ -161,7 +167,7 @@ func (r *renderer) collect(operations map[string][]operation, path string, item 
 		}
 		for status, answer := range members(member(node, "responses")) {
 			name := nameOf(answer)
-			isShared := slices.ContainsFunc(sharedErrors(), func(shared [2]string) bool { return shared[1] == name })
+			isShared := slices.ContainsFunc(sharedErrors(), func(shared [3]string) bool { return shared[1] == name })
 			switch {
 			case isShared:
 			case status < "4":

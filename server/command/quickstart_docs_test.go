@@ -119,15 +119,22 @@ func runPrograms(t *testing.T, s *env, api string) {
 	}
 }
 
-func TestTypeScriptOfTheQuickStartHasNoErrorOfTypes(t *testing.T) {
+// TestTypeScriptOfTheGuidesHasNoErrorOfTypes compiles the programs of docs/quickstart-api.md and docs/webhooks.md as strictly as
+// TypeScript does.
+func TestTypeScriptOfTheGuidesHasNoErrorOfTypes(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	testkit.WriteFile(t, filepath.Join(folder, "attempt.mts"), []byte(markedBlocks(t, "quickstart-api.md")["attempt.mts"]))
-	testkit.WriteFile(t, filepath.Join(folder, "node.d.ts"),
-		[]byte(`declare module "node:process" { export const env: Record<string, string | undefined>; }`))
 	program, packages := node(t)
+	check.NoError(t, os.Symlink(packages, filepath.Join(folder, "node_modules")))
+	testkit.WriteFile(t, filepath.Join(folder, "attempt.mts"), []byte(markedBlocks(t, "quickstart-api.md")["attempt.mts"]))
+	testkit.WriteFile(t, filepath.Join(folder, "verify.mts"), testkit.ReadFile(t, filepath.Join("..", "..", "hack", "receiver", "verify", "verify.ts")))
+	testkit.WriteFile(t, filepath.Join(folder, "fetch.mts"), []byte(`import createClient from "openapi-fetch";
+declare const patientFetch: (input: string | Request, init?: RequestInit) => Promise<Response>;
+createClient({ fetch: patientFetch });
+`))
 	command := exec.CommandContext(t.Context(), program, filepath.Join(packages, "typescript", "bin", "tsc"), "--noEmit", "--strict",
-		"--erasableSyntaxOnly", "--target", "es2023", "--lib", "es2023,dom", "--module", "nodenext", "attempt.mts", "node.d.ts")
+		"--noUncheckedIndexedAccess", "--exactOptionalPropertyTypes", "--erasableSyntaxOnly", "--skipLibCheck", "--types", "node",
+		"--target", "es2023", "--lib", "es2023,dom", "--module", "nodenext", "attempt.mts", "verify.mts", "fetch.mts")
 	command.Dir = folder
 	out, err := command.CombinedOutput()
 	check.NoErrorf(t, err, "%s", out)

@@ -165,10 +165,10 @@ func TestEverySampleInGoRuns(t *testing.T) {
 	t.Parallel()
 	s, files := sampleStage(t), map[string]string{}
 	var driver strings.Builder
-	driver.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"log\"\n\t\"os\"\n)\n\nfunc main() {\n\tctx := context.Background()\n")
+	driver.WriteString("package main\n\nimport \"os\"\n\nfunc main() {\n")
 	for _, run := range s.sampleRuns("Go") {
-		files[strings.ToLower(run.operation.ID)+"_sample.go"] = run.source
-		fmt.Fprintf(&driver, "\tos.Setenv(\"API_SESSION\", %q)\n\tif err := %s(ctx); err != nil {\n\t\tlog.Fatal(err)\n\t}\n", run.session, run.operation.ID)
+		files[strings.ToLower(run.operation.ID)+"_sample.go"] = strings.Replace(run.source, "func main()", "func "+run.operation.ID+"Main()", 1)
+		fmt.Fprintf(&driver, "\tos.Setenv(\"API_SESSION\", %q)\n\t%sMain()\n", run.session, run.operation.ID)
 	}
 	driver.WriteString("}\n")
 	files["main.go"] = driver.String()

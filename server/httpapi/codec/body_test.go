@@ -52,8 +52,8 @@ func TestBodiesAreReadExactly(t *testing.T) {
 		{"characters are counted, not bytes", `{"name":"ééééé"}`, sampleBody{Name: "ééééé"}},
 		{"white space", " \n{ \"name\" : \"abc\" }\t\r\n", sampleBody{Name: "abc"}},
 		{
-			"null is absent", `{"name":"abc","count":null,"status":null,"answers":{"9:9":null,"1":"a","1:1":null}}`,
-			sampleBody{Name: "abc", Answers: []pair{{Key: "1", Value: "a"}}},
+			"null is absent, or empty among strings", `{"name":"abc","count":null,"status":null,"answers":{"9:9":null,"1":"a"}}`,
+			sampleBody{Name: "abc", Answers: []pair{{Key: "9:9"}, {Key: "1", Value: "a"}}},
 		},
 		{"null answers", `{"name":"abc","answers":null}`, sampleBody{Name: "abc"}},
 		{"unknown fields", `{"name":"abc","more":{"a":[1,{"b":null}]},"x":1e999}`, sampleBody{Name: "abc"}},
@@ -146,15 +146,15 @@ func TestBodiesWithAnotherContentAreRefused(t *testing.T) {
 		{"beyond every float", `{"name":"abc","count":1e999}`, apierror.CodeValidationFailed, "count"},
 		{"not one of", `{"name":"abc","status":"done"}`, apierror.CodeValidationFailed, "status"},
 		{"answers as a list", `{"name":"abc","answers":["A"]}`, apierror.CodeValidationFailed, "answers"},
-		{"an answer that is no string", `{"name":"abc","answers":{"1":["A"],"2":"B"}}`, apierror.CodeValidationFailed, "answers"},
-		{"an answer with U+0000", `{"name":"abc","answers":{"1":"\u0000"}}`, apierror.CodeValidationFailed, "answers"},
+		{"an answer that is no string", `{"name":"abc","answers":{"1":["A"],"2":"B"}}`, apierror.CodeValidationFailed, "answers.1"},
+		{"an answer with U+0000", `{"name":"abc","answers":{"1":"\u0000"}}`, apierror.CodeValidationFailed, "answers.1"},
 	})
 }
 
 func TestEveryFieldAtFaultIsNamed(t *testing.T) {
 	t.Parallel()
 	var got sampleBody
-	err := got.read([]byte(`{"count":"x","status":7,"answers":1}`))
+	err := got.read([]byte(`{"count":"x","status":7,"answers":{"1":2,"2":"A","3":true}}`))
 	var refusal *apierror.Error
 	if !errors.As(err, &refusal) {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestEveryFieldAtFaultIsNamed(t *testing.T) {
 	for _, field := range refusal.Fields {
 		names = append(names, field.Name)
 	}
-	if want := []string{"count", "status", "answers", "name"}; !reflect.DeepEqual(names, want) {
+	if want := []string{"count", "status", "answers.1", "answers.3", "name"}; !reflect.DeepEqual(names, want) {
 		t.Errorf("fields = %v, want %v", names, want)
 	}
 }

@@ -141,33 +141,31 @@ func duplicateName(pointer jsontext.Pointer) *apierror.Error {
 	return duplicate
 }
 
-// Pairs yields the names and values of an object of strings, in its order, and leaves out those that are null.
+// Pairs yields the names and values of an object of strings, in its order. The value of a null is empty.
 func (f *Fields) Pairs(name string, yield func(key, value string)) {
 	object, given := f.get(name, '{', "must be an object with string values")
 	if !given {
 		return
 	}
-	problem := ""
 	d := jsontext.NewDecoder(bytes.NewBuffer(object.json), jsontext.AllowDuplicateNames(true))
 	_, _ = d.ReadToken() // the brace; errors were checked for
 	for d.PeekKind() == '"' {
 		token, _ := d.ReadToken()
 		key := token.String()
 		value, _ := d.ReadValue()
-		if value.Kind() == 'n' {
-			continue
+		text := ""
+		switch value.Kind() {
+		case '"':
+			text = unquote(value)
+		case 'n':
+		default:
+			f.note(name+"."+excerpt.Text(key), notString)
 		}
-		if value.Kind() != '"' {
-			problem = "must be an object with string values; the value of " + excerpt.Quote(key) + " is not a string"
-			break
-		}
-		text := unquote(value)
 		if strings.ContainsRune(key, 0) || strings.ContainsRune(text, 0) {
-			problem = hasNUL
+			f.note(name+"."+excerpt.Text(key), hasNUL)
 		}
 		yield(key, text)
 	}
-	f.note(name, problem)
 }
 
 // ReadQuery reads the query of a request. A repeated parameter is a problem, and so is a value that is not percent-encoded

@@ -15,9 +15,6 @@ import (
 // learnersPerConnection is how many learners each connection, and each client of pgbench, opens papers for.
 const learnersPerConnection = 50
 
-// processReference is the API pod of -reference.
-const processReference = "reference"
-
 // measureAttempts compares open and submit through the API with one statement per open or submit.
 func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *report) error {
 	if err := s.prepareAPI(ctx); err != nil {
@@ -28,36 +25,23 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	turn := turnTime(duration, gateTurns)
-	sides := []*side{{crowd: newCrowd(s.keys, s.api), process: processAPI, pool: s.pool}}
-	if s.reference != "" {
-		reference, pool, err := s.startReference(ctx)
-		if err != nil {
-			return err
-		}
-		defer s.dropDatabase(context.WithoutCancel(ctx), pool)
-		sides = append(sides, &side{crowd: reference, process: processReference, pool: pool})
+	crowd := newCrowd(s.keys, s.api)
+	if err := crowd.warm(ctx); err != nil {
+		return err
 	}
-	for _, one := range sides {
-		if err := one.crowd.warm(ctx); err != nil {
-			return err
-		}
-	}
-	var opened, submitted series // of pgbench
+	var opens, submits, opened, submitted series // of the API, of pgbench
 	for range gateTurns {
-		for _, one := range sides {
-			if err := one.turn(ctx, s, turn); err != nil {
-				return err
-			}
-		}
-		first := sides[0]
-		open, submit, err := statements.turn(ctx, first.opens[len(first.opens)-1].operations/pgbenchClients)
+		open, submit, err := s.attemptsTurn(ctx, crowd, turn)
 		if err != nil {
+			return err
+		}
+		opens, submits = append(opens, open), append(submits, submit)
+		if open, submit, err = statements.turn(ctx, open.operations/pgbenchClients); err != nil {
 			return err
 		}
 		opened, submitted = append(opened, open), append(submitted, submit)
 	}
-	reportAttempts(r, sides, opened, submitted)
-	crowd := sides[0].crowd
+	reportAttempts(r, opens, submits, opened, submitted)
 	for _, path := range []struct {
 		name string
 		load load
@@ -74,8 +58,7 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 	return nil
 }
 
-func reportAttempts(r *report, sides []*side, opened, submitted series) {
-	ours := sides[0]
+func reportAttempts(r *report, opens, submits, opened, submitted series) {
 	cpu := func(names ...string) func(*sample) float64 {
 		return func(one *sample) float64 { return one.micros(names...) }
 	}
@@ -83,7 +66,7 @@ func reportAttempts(r *report, sides []*side, opened, submitted series) {
 		name           string
 		ours, baseline series
 		bar, goal      float64
-	}{{"open", ours.opens, opened, 0.6, 0.3}, {"submit", ours.submits, submitted, 0.8, 0.4}} {
+	}{{"open", opens, opened, 0.6, 0.3}, {"submit", submits, submitted, 0.8, 0.4}} {
 		r.medians(fmt.Sprintf("%s, %d keys", phase.name, connections), phase.ours)
 		r.use(phase.name, phase.ours, processAPI, processPostgres)
 		r.medians(fmt.Sprintf("  one statement, pgbench, %d clients", pgbenchClients), phase.baseline)
@@ -92,66 +75,30 @@ func reportAttempts(r *report, sides []*side, opened, submitted series) {
 			measured: quotient(phase.ours, cpu(processAPI, processPostgres), phase.baseline, cpu(processPgbench, processPostgres)),
 		})
 	}
-	for _, reference := range sides[1:] {
-		r.medians("open, the reference", reference.opens)
-		r.medians("submit, the reference", reference.submits)
-		r.judge(verdict{
-			what: "attempts: submit, CPU of the API / that of the reference", unit: "×", bar: 0.6, goal: 0.4,
-			measured: quotient(ours.submits, cpu(processAPI), reference.submits, cpu(processReference)),
-		})
-	}
 }
 
-// side is an API pod on a database of its own, and what was measured of it.
-type side struct {
-	crowd          *crowd
-	process        string
-	pool           *pgxpool.Pool
-	opens, submits series
-}
-
-// turn opens for a while, then submits what was opened.
-func (one *side) turn(ctx context.Context, s *stack, duration time.Duration) error {
+// attemptsTurn opens for a while, then submits what was opened.
+func (s *stack) attemptsTurn(ctx context.Context, crowd *crowd, duration time.Duration) (open, submit sample, err error) {
+	defer crowd.forget()
 	for _, phase := range []struct {
 		load     load
 		duration time.Duration
-		into     *series
-	}{{one.crowd.open(), duration, &one.opens}, {one.crowd.submit(), 10 * duration, &one.submits}} {
-		if err := analyse(ctx, one.pool); err != nil {
-			return err
+		into     *sample
+	}{{crowd.open(), duration, &open}, {crowd.submit(), 10 * duration, &submit}} {
+		if err := analyse(ctx, s.pool); err != nil {
+			return open, submit, err
 		}
-		measured, err := s.during(ctx, phase.load, phase.duration, one.process, processPostgres, processRedis)
-		if err != nil {
-			return err
+		if *phase.into, err = s.during(ctx, phase.load, phase.duration, processAPI, processPostgres, processRedis); err != nil {
+			return open, submit, err
 		}
-		*phase.into = append(*phase.into, measured)
 	}
-	one.crowd.forget()
-	return nil
+	return open, submit, nil
 }
 
 // analyse does what autovacuum does within a minute: else statements keep plans that were made for empty tables.
 func analyse(ctx context.Context, pool *pgxpool.Pool) error {
 	_, err := pool.Exec(ctx, "ANALYZE attempts, attempt_counters")
 	return err
-}
-
-// startReference seeds a database by the reference's own commands and starts its API.
-func (s *stack) startReference(ctx context.Context) (*crowd, *pgxpool.Pool, error) {
-	databaseURL, pool, err := s.createDatabase(ctx, processReference)
-	if err != nil {
-		return nil, nil, err
-	}
-	program := program{s, s.reference, databaseURL}
-	if err := program.migrate(ctx); err != nil {
-		return nil, pool, err
-	}
-	set, err := program.seed(ctx, pool, connections)
-	if err != nil {
-		return nil, pool, err
-	}
-	address, err := s.startPodOf(ctx, s.reference, processReference, "DATABASE_URL="+databaseURL, "EXAMPREP_REDIS_PREFIX=reference:")
-	return newCrowd(set.all(), address), pool, err
 }
 
 // crowd is the clients of the load, with the attempts that each has opened and not yet submitted.

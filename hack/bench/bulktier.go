@@ -60,7 +60,7 @@ func (s *stack) measureTierDeletion(ctx context.Context, r *report) error {
 	defer supervisor.Stop()
 	var addresses []string
 	for n := range tierPods {
-		address, err := s.startPodUnder(ctx, supervisor, s.binary, fmt.Sprintf("api-tier-%d", n), "DATABASE_URL="+databaseURL, manyKeysMemory)
+		address, err := s.startPodUnder(ctx, supervisor, fmt.Sprintf("api-tier-%d", n), "DATABASE_URL="+databaseURL, manyKeysMemory)
 		if err != nil {
 			return err
 		}

@@ -120,7 +120,7 @@ func (c *consoleData) serve(ctx context.Context, databaseURL string) (err error)
 	if c.supervisor, err = process.New(c.stack.dir.Path("log"), c.stack.dir.Path("pids"), c.stack.say); err != nil {
 		return err
 	}
-	return c.stack.startUnder(ctx, c.supervisor, c.stack.binary, name, "api", // startPod would choose another address
+	return c.stack.startUnder(ctx, c.supervisor, name, "api", // startPod would choose another address
 		"EXAMPREP_LISTEN="+c.address, "GOMAXPROCS="+strconv.Itoa(podProcessors), "DATABASE_URL="+databaseURL, "EXAMPREP_OIDC_ISSUER="+c.issuer,
 		"EXAMPREP_OIDC_CLIENT_ID="+clientID, "EXAMPREP_OIDC_CLIENT_SECRET="+secret, "EXAMPREP_OIDC_REDIRECT_URL="+redirect)
 }

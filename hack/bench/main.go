@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -66,8 +65,6 @@ type settings struct {
 	attackTurns int
 	// scalingTurns is how often one worker and several take turns in the webhooks part. It is odd, for the median.
 	scalingTurns int
-	// reference is an examprep binary that the attempts part compares with; "" for none.
-	reference string
 	// profile is the file that the profile part writes.
 	profile string
 	// plot is the file of the plot; "" for none.
@@ -92,7 +89,6 @@ func parseFlags(args []string) (settings, []part, error) {
 	flags.IntVar(&s.waiting, "waiting", 1_000_000, "deliveries that wait in the webhooks part")
 	flags.IntVar(&s.examContents, "examcontents", 10_000, "ExamContents that the operator part makes; 1000 take three minutes, 10000 take twenty")
 	flags.IntVar(&s.bulkPercent, "bulk", percentOfBulk, "size of the part bulk, in percent of 200000 keys, 64000 and 500000 deliveries that end, and 1000000 that are cancelled")
-	flags.StringVar(&s.reference, "reference", "", "an examprep binary of an earlier commit; the attempts part compares with it")
 	flags.StringVar(&s.plot, "plot", "", "file that gets a plot of what the parts gate, attempts and webhooks need, as SVG (docs/scaling.svg)")
 	flags.StringVar(&s.profile, "profile", "default.pgo", "file that the profile part writes")
 	if err := flags.Parse(args); err != nil {
@@ -103,15 +99,6 @@ func parseFlags(args []string) (settings, []part, error) {
 	}
 	if s.manyKeys < keyCount {
 		return s, nil, fmt.Errorf("-keys: %d is less than the %d that it is compared with", s.manyKeys, keyCount)
-	}
-	if s.reference != "" {
-		var err error
-		if s.reference, err = filepath.Abs(s.reference); err != nil {
-			return s, nil, fmt.Errorf("-reference: %w", err)
-		}
-		if _, err := os.Stat(s.reference); err != nil {
-			return s, nil, fmt.Errorf("-reference: %w", err)
-		}
 	}
 	chosen, err := choose(*only)
 	if s.plot != "" && !slices.ContainsFunc(chosen, func(p part) bool { return p.plotted }) {

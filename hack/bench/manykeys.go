@@ -165,7 +165,7 @@ func (s *stack) podMemory(ctx context.Context) (resident, directory float64, err
 	}
 	defer supervisor.Stop()
 	const name = "weighed"
-	if _, err := s.startPodUnder(ctx, supervisor, s.binary, name, manyKeysMemory); err != nil {
+	if _, err := s.startPodUnder(ctx, supervisor, name, manyKeysMemory); err != nil {
 		return 0, 0, err
 	}
 	pods, err := s.watched(name)
@@ -195,7 +195,7 @@ func (s *stack) touch(ctx context.Context, set keySet) (bytesPerKey float64, err
 	if set.host, err = s.ports.Address(ctx, name); err != nil {
 		return 0, err
 	}
-	if err := s.startUnder(ctx, supervisor, s.binary, name, "api", "EXAMPREP_LISTEN="+set.host, manyKeysMemory); err != nil {
+	if err := s.startUnder(ctx, supervisor, name, "api", "EXAMPREP_LISTEN="+set.host, manyKeysMemory); err != nil {
 		return 0, err
 	}
 	if _, _, err := set.once().drive(ctx, time.Hour); err != nil {

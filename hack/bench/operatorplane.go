@@ -183,7 +183,7 @@ func (c *cluster) startOperator(ctx context.Context, more ...string) (err error)
 		"DATABASE_URL=" + c.database,
 		"KUBECONFIG=" + c.dir.Path("operator.kubeconfig"), "EXAMPREP_LEADER_NAMESPACE=" + operatorNamespace, "EXAMPREP_PPROF=true",
 	}, more...)
-	err = c.startUnder(ctx, c.operating, c.binary, processOperator, "operator", settings...)
+	err = c.startUnder(ctx, c.operating, processOperator, "operator", settings...)
 	return err
 }
 

@@ -63,19 +63,19 @@ func wellFormed(key string) bool {
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(key[:at]))) == key[at:]
 }
 
-// program is a build of examprep and the database that it works on.
+// program is examprep and the database that it works on.
 type program struct {
-	stack               *stack
-	binary, databaseURL string
+	stack       *stack
+	databaseURL string
 }
 
-func (s *stack) program(databaseURL string) program { return program{s, s.binary, databaseURL} }
+func (s *stack) program(databaseURL string) program { return program{s, databaseURL} }
 
 // run runs one of its commands and returns what that printed.
 func (p program) run(ctx context.Context, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.binary, args...)
+	cmd := exec.CommandContext(ctx, p.stack.binary, args...)
 	cmd.Env = append(append(os.Environ(), p.stack.environment()...), "DATABASE_URL="+p.databaseURL)
 	out, err := cmd.Output()
 	if failed, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output returns it unwrapped

@@ -186,9 +186,9 @@ func (s *stack) environment() []string {
 // loopback is where the receiver of webhooks is.
 func loopback() netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8) }
 
-// startUnder runs one of the servers of a build, as a process of that name, until the supervisor is stopped, and returns when
+// startUnder runs one of the servers of examprep, as a process of that name, until the supervisor is stopped, and returns when
 // it is ready.
-func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, binary, name, command string, more ...string) error {
+func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, name, command string, more ...string) error {
 	health, err := s.ports.Address(ctx, name+"-health")
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *stack) startUnder(ctx context.Context, supervisor *process.Supervisor, 
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	return supervisor.Start(ctx, process.Spec{
-		Name: name, Path: binary, Args: []string{command}, Dir: string(s.dir),
+		Name: name, Path: s.binary, Args: []string{command}, Dir: string(s.dir),
 		Env:   append(append(s.environment(), "EXAMPREP_HEALTH_LISTEN="+health, "EXAMPREP_METRICS_LISTEN="+metrics), more...),
 		Ready: func(ctx context.Context) error { return answers(ctx, http.DefaultClient, "http://"+health+"/readyz") },
 	})
@@ -234,22 +234,17 @@ const (
 
 // startPod runs `examprep api` as a process of that name and returns where it listens.
 func (s *stack) startPod(ctx context.Context, name string, more ...string) (string, error) {
-	return s.startPodUnder(ctx, s.supervisor, s.binary, name, more...)
-}
-
-// startPodOf is startPod of another build.
-func (s *stack) startPodOf(ctx context.Context, binary, name string, more ...string) (string, error) {
-	return s.startPodUnder(ctx, s.supervisor, binary, name, more...)
+	return s.startPodUnder(ctx, s.supervisor, name, more...)
 }
 
 // startPodUnder is startPod, until that supervisor is stopped.
-func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Supervisor, binary, name string, more ...string) (string, error) {
+func (s *stack) startPodUnder(ctx context.Context, supervisor *process.Supervisor, name string, more ...string) (string, error) {
 	address, err := s.ports.Address(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	settings := append([]string{"EXAMPREP_LISTEN=" + address, "GOMAXPROCS=" + strconv.Itoa(podProcessors)}, more...)
-	return address, s.startUnder(ctx, supervisor, binary, name, "api", settings...)
+	return address, s.startUnder(ctx, supervisor, name, "api", settings...)
 }
 
 // startMorePods starts count-1 further API pods, which run until they are stopped. It returns where they
@@ -262,7 +257,7 @@ func (s *stack) startMorePods(ctx context.Context, count int) (addresses map[str
 	addresses = map[string]string{}
 	for n := 2; n <= count; n++ {
 		name := fmt.Sprintf("%s-%d", processAPI, n)
-		if addresses[name], err = s.startPodUnder(ctx, supervisor, s.binary, name); err != nil {
+		if addresses[name], err = s.startPodUnder(ctx, supervisor, name); err != nil {
 			supervisor.Stop()
 			return nil, nil, err
 		}

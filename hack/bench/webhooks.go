@@ -90,7 +90,7 @@ func (o *outbox) startWorker(ctx context.Context) error {
 		return err
 	}
 	o.supervisor = supervisor
-	return o.stack.startUnder(ctx, supervisor, o.stack.binary, o.worker, "worker", "DATABASE_URL="+o.databaseURL)
+	return o.stack.startUnder(ctx, supervisor, o.worker, "worker", "DATABASE_URL="+o.databaseURL)
 }
 
 // stopWorker lets the worker finish what it has in hand.

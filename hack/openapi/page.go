@@ -65,7 +65,7 @@ type (
 		Fields            []field
 	}
 	sample struct{ Language, Label, Text string }
-	// sharedError is a response of many operations. Of names them if they are not all.
+	// sharedError is a response of many operations. Its field Of names them if they are not all.
 	sharedError struct {
 		response
 

@@ -81,9 +81,11 @@ func TestCommandsOfTheAccountsPageSucceedInThisOrder(t *testing.T) {
 	if !slices.Contains(inline[page], first) {
 		t.Fatalf("the page does not say that %q creates the account", first)
 	}
-	check.Equal(t, len(lines[page]), 5, "commands on the page")
-	for _, line := range append([]string{first}, lines[page]...) {
-		i.execute(t, strings.Fields(strings.ReplaceAll(line, "'", ""))[1:]...)
+	check.Equal(t, len(lines[page]), 7, "commands on the page")
+	made := i.execute(t, strings.Fields(first)[1:]...)
+	replacer := strings.NewReplacer("'", "", "service_12345678", fmt.Sprint(made["key_prefix"]))
+	for _, line := range lines[page] {
+		i.execute(t, strings.Fields(replacer.Replace(line))[1:]...)
 	}
 }
 

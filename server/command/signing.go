@@ -16,7 +16,7 @@ import (
 
 func trustedVerifiersFlag(cmd *cobra.Command, target *string) {
 	cmd.Flags().StringVar(target, "trusted-verifiers", "",
-		"file of allowed_signers lines and PEM public keys: seals must be signed by one of them; empty: unsigned seals do")
+		"file of allowed_signers lines and PEM public keys, one of which must have signed each seal; without it seals need no signature")
 }
 
 // openVerifiers reads the file of trusted verifiers; nil without one.

@@ -25,13 +25,13 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 		return err
 	}
 	turn := turnTime(duration, gateTurns)
-	crowd := newCrowd(s.keys, s.api)
-	if err := crowd.warm(ctx); err != nil {
+	clients := newClients(s.keys, s.api)
+	if err := clients.warm(ctx); err != nil {
 		return err
 	}
 	var opens, submits, opened, submitted series // of the API, of pgbench
 	for range gateTurns {
-		open, submit, err := s.attemptsTurn(ctx, crowd, turn)
+		open, submit, err := s.attemptsTurn(ctx, clients, turn)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 	for _, path := range []struct {
 		name string
 		load load
-	}{{"an open", crowd.open()}, {"a submit", crowd.submit()}} {
+	}{{"an open", clients.open()}, {"a submit", clients.submit()}} {
 		err := s.noteStatements(ctx, s.pool, path.name, r, func(ctx context.Context) (int, error) {
 			operations, _, err := path.load.drive(ctx, turn)
 			return operations, err
@@ -54,7 +54,7 @@ func measureAttempts(ctx context.Context, s *stack, duration time.Duration, r *r
 			return err
 		}
 	}
-	crowd.forget()
+	clients.forget()
 	return nil
 }
 
@@ -78,13 +78,13 @@ func reportAttempts(r *report, opens, submits, opened, submitted series) {
 }
 
 // attemptsTurn opens for a while, then submits what was opened.
-func (s *stack) attemptsTurn(ctx context.Context, crowd *crowd, duration time.Duration) (open, submit sample, err error) {
-	defer crowd.forget()
+func (s *stack) attemptsTurn(ctx context.Context, clients *clients, duration time.Duration) (open, submit sample, err error) {
+	defer clients.forget()
 	for _, phase := range []struct {
 		load     load
 		duration time.Duration
 		into     *sample
-	}{{crowd.open(), duration, &open}, {crowd.submit(), 10 * duration, &submit}} {
+	}{{clients.open(), duration, &open}, {clients.submit(), 10 * duration, &submit}} {
 		if err := analyse(ctx, s.pool); err != nil {
 			return open, submit, err
 		}
@@ -101,8 +101,8 @@ func analyse(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// crowd is the clients of the load, with the attempts that each has opened and not yet submitted.
-type crowd struct {
+// clients are the connections of a load, with the attempts that each has opened and not yet submitted.
+type clients struct {
 	// keys are the connections'; one connection more than there are keys has the first again.
 	keys      []string
 	addresses []string
@@ -110,15 +110,15 @@ type crowd struct {
 	opened    [connections][]string
 }
 
-func newCrowd(keys []string, addresses ...string) *crowd {
-	return &crowd{keys: keys, addresses: addresses, path: "/v1/exam-prep/" + examKey + "/mock-exams/"}
+func newClients(keys []string, addresses ...string) *clients {
+	return &clients{keys: keys, addresses: addresses, path: "/v1/exam-prep/" + examKey + "/mock-exams/"}
 }
 
 // forget drops what was opened and not submitted.
-func (c *crowd) forget() { c.opened = [connections][]string{} }
+func (c *clients) forget() { c.opened = [connections][]string{} }
 
 // warm lets every connection open and submit once, so that the paper and its key are in the API's memory.
-func (c *crowd) warm(ctx context.Context) error {
+func (c *clients) warm(ctx context.Context) error {
 	once := func(l load) load {
 		all := l.request
 		l.request = func(connection, n int) []byte {
@@ -142,7 +142,7 @@ func learnerName(connection, n int) string {
 	return fmt.Sprintf("learner-%d-%d", connection, n%learnersPerConnection)
 }
 
-func (c *crowd) open() load {
+func (c *clients) open() load {
 	return load{
 		addresses: c.addresses,
 		request: func(connection, n int) []byte {
@@ -161,7 +161,7 @@ func (c *crowd) open() load {
 	}
 }
 
-func (c *crowd) submit() load {
+func (c *clients) submit() load {
 	answers := answerSheet()
 	return load{
 		addresses: c.addresses,

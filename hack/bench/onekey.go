@@ -66,7 +66,7 @@ type oneKeyCase struct {
 
 // oneKeySide is what was measured of a load; others holds the opens of other keys at the same time.
 type oneKeySide struct {
-	crowd                  *crowd
+	clients                *clients
 	opens, submits, others series
 }
 
@@ -76,10 +76,10 @@ func (c *oneKeyCase) measure(ctx context.Context, turn time.Duration) (err error
 	}
 	defer func() { err = errors.Join(err, c.stack.setCommitDelay(context.WithoutCancel(ctx), 0)) }()
 	keys := c.stack.keys
-	c.many.crowd = newCrowd(keys[:connections], c.addresses...)
-	c.one.crowd = newCrowd(keys[connections:connections+1], c.addresses...)
+	c.many.clients = newClients(keys[:connections], c.addresses...)
+	c.one.clients = newClients(keys[connections:connections+1], c.addresses...)
 	for _, side := range []*oneKeySide{&c.many, &c.one} {
-		if err := side.crowd.warm(ctx); err != nil {
+		if err := side.clients.warm(ctx); err != nil {
 			return err
 		}
 	}
@@ -94,13 +94,13 @@ func (c *oneKeyCase) turn(ctx context.Context, side *oneKeySide, duration time.D
 	if err := analyse(ctx, c.stack.pool); err != nil {
 		return err
 	}
-	others := newCrowd(c.stack.keys[2*connections:2*connections+otherClients], c.addresses...).open()
+	others := newClients(c.stack.keys[2*connections:2*connections+otherClients], c.addresses...).open()
 	others.clients, others.rate = otherClients, otherRate
 	var beside sample
 	for _, phase := range []struct {
 		load load
 		into *series
-	}{{side.crowd.open(), &side.opens}, {side.crowd.submit(), &side.submits}} {
+	}{{side.clients.open(), &side.opens}, {side.clients.submit(), &side.submits}} {
 		group, within := errgroup.WithContext(ctx)
 		group.Go(func() error {
 			operations, latencies, err := others.drive(within, duration)
@@ -117,7 +117,7 @@ func (c *oneKeyCase) turn(ctx context.Context, side *oneKeySide, duration time.D
 		}
 	}
 	side.others = append(side.others, beside)
-	side.crowd.forget()
+	side.clients.forget()
 	return nil
 }
 
@@ -155,10 +155,10 @@ func (c *oneKeyCase) report(r *report) {
 			least: true, measured: ratio(phase.one, phase.many, (*sample).rate),
 		})
 	}
-	r.medians("opens of other keys beside one key, "+name, c.one.others)
-	r.medians(fmt.Sprintf("  beside %d keys", connections), c.many.others)
+	r.medians("opens of other keys during one key's load, "+name, c.one.others)
+	r.medians(fmt.Sprintf("  during that of %d keys", connections), c.many.others)
 	r.judge(verdict{
-		what: fmt.Sprintf("onekey: %s, other keys' p99 beside one key / beside %d", name, connections), unit: "×", bar: 1.5,
+		what: fmt.Sprintf("onekey: %s, other keys' p99 during one key's load / during that of %d", name, connections), unit: "×", bar: 1.5,
 		measured: ratio(c.one.others, c.many.others, percentileOf(0.99)),
 	})
 }

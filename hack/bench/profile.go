@@ -23,7 +23,7 @@ func recordProfile(ctx context.Context, s *stack, duration time.Duration, r *rep
 	if err != nil {
 		return err
 	}
-	takers := newCrowd(s.keys[:connections], address)
+	takers := newClients(s.keys[:connections], address)
 	if err := takers.warm(ctx); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (o *outbox) startWorker(ctx context.Context) error {
 	return o.stack.startUnder(ctx, supervisor, o.worker, "worker", "DATABASE_URL="+o.databaseURL)
 }
 
-// stopWorker lets the worker finish what it has in hand.
+// stopWorker stops the worker, which first finishes the deliveries that it has begun.
 func (o *outbox) stopWorker() {
 	if o.supervisor != nil {
 		o.supervisor.Stop()
@@ -128,8 +128,8 @@ type turn struct {
 	workers []string
 }
 
-// work writes a backlog, all of it visible at once, and measures how it is worked off, but for its beginning and its
-// end: windows open, and the last ones wait for nobody.
+// work writes a backlog, all of it visible at once, and measures the deliveries of its middle: at the beginning windows open, and at the
+// end they are empty.
 func (o *outbox) work(ctx context.Context, t turn) (sample, error) {
 	before, err := o.receiver.count(ctx)
 	if err != nil {

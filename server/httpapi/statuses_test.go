@@ -129,6 +129,7 @@ func TestRefusalsNameWhatIsWrong(t *testing.T) {
 		{"answer twice", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"1:1":"A","1:1":"B"}}`, nil, 400, "duplicate_answer_key", "answers.1:1"},
 		{"answer twice, by another name", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"2:3":"A","3":"B"}}`, nil, 400, "duplicate_answer_key", ""},
 		{"unknown question", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"9:9":"A"}}`, nil, 400, "unknown_answer_id", ""},
+		{"unknown question, null", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"9:9":null}}`, nil, 400, "unknown_answer_id", ""},
 		{"ambiguous question", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"1":"A"}}`, nil, 400, "ambiguous_answer_key", ""},
 		{"unknown option", "POST", submit, `{"attempt_id":"%ATTEMPT%","answers":{"1:1":"E"}}`, nil, 400, "invalid_option", ""},
 

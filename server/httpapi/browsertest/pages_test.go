@@ -99,7 +99,7 @@ func (s *stage) inspectRotation(w *window) {
 	w.inspect("keys-revoked")
 }
 
-// inspect looks for violations on the page in each look, and takes a picture of each.
+// inspect looks for violations on the page at each width and in each colour scheme, and takes a picture of each.
 func (w *window) inspect(page string) {
 	w.t.Helper()
 	for _, l := range looks() {

@@ -3,7 +3,9 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -105,7 +107,7 @@ func (s *Server) recoverPanic(route *endpoint.Route, next handler) handler {
 func setRequestID(_ *endpoint.Route, next handler) handler {
 	return func(ctx context.Context, r *exchange) error {
 		r.began = time.Now()
-		r.ID = appendRequestID(r.idBuffer[:0], r.HTTP.Request.Header.Peek("X-Request-Id"))
+		r.ID = appendRequestID(r.idBuffer[:0], r.HTTP.Request.Header.Peek("X-Request-Id"), r.began)
 		r.HTTP.Response.Header.SetCanonical([]byte("x-request-id"), r.ID)
 		return next(ctx, r)
 	}
@@ -114,15 +116,24 @@ func setRequestID(_ *endpoint.Route, next handler) handler {
 const maxRequestID = 128 // bytes
 
 // appendRequestID appends the client's x-request-id if it is 1 to 128 of [A-Za-z0-9._-], else a new UUIDv7.
-func appendRequestID(dst, presented []byte) []byte {
+func appendRequestID(dst, presented []byte, now time.Time) []byte {
 	isOther := func(c rune) bool {
 		isLetter := 'a' <= c|0x20 && c|0x20 <= 'z'
 		return !isLetter && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-'
 	}
 	if len(presented) == 0 || len(presented) > maxRequestID || bytes.IndexFunc(presented, isOther) >= 0 {
-		return append(dst, uuid.Must(uuid.NewV7()).String()...)
+		return appendUUIDv7(dst, now)
 	}
 	return append(dst, presented...)
+}
+
+// appendUUIDv7 appends a UUIDv7 of a time (RFC 9562 §5.7). A request id is no secret, so its random bits need not be one.
+func appendUUIDv7(dst []byte, now time.Time) []byte {
+	var id uuid.UUID
+	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|7<<12|rand.Uint64()>>52)
+	binary.BigEndian.PutUint64(id[8:], 1<<63|rand.Uint64()>>2)
+	text, _ := id.MarshalText() // it never fails
+	return append(dst, text...)
 }
 
 // observe counts, times and logs. Each request is logged at level debug, and a failure of the server at level error (see

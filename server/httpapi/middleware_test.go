@@ -163,7 +163,7 @@ func TestRequestIDIsTheCallersOrAnew(t *testing.T) {
 		{"a@", false},
 		{"[", false},
 	} {
-		got := string(appendRequestID(nil, []byte(c.presented)))
+		got := string(appendRequestID(nil, []byte(c.presented), time.Now()))
 		if c.kept {
 			if got != c.presented {
 				t.Errorf("%q became %q", c.presented, got)

@@ -61,8 +61,10 @@ func (s *Server) listenerConfig() wire.Config {
 	return wire.Config{
 		MaxConnections: s.cfg.MaxConnections, MaxPerAddress: s.cfg.MaxConnectionsPerAddress, Trusted: s.cfg.TrustedProxies,
 		MaxRead:     maxFraming*s.cfg.MaxBodyBytes + 2*s.cfg.MaxHeaderBytes,
-		ReadTimeout: s.cfg.ReadTimeout, WriteTimeout: s.cfg.IdleTimeout + s.cfg.ReadTimeout + s.cfg.WriteTimeout,
-		Refusal:   func() []byte { return rawResponse(apierror.Unavailable(), appendRequestID(nil, nil), keys.Default()) },
+		ReadTimeout: s.cfg.ReadTimeout, WriteTimeout: s.cfg.WriteTimeout,
+		Refusal: func() []byte {
+			return rawResponse(apierror.Unavailable(), appendRequestID(nil, nil, time.Now()), keys.Default())
+		},
 		OnRefused: s.metrics.refused.Inc,
 	}
 }

@@ -58,13 +58,13 @@ func NewCompressor(budget uint64) *Compressor {
 // Send sends a representation, or 304 if the client has it. It is compressed if that is worth it.
 func (c *Compressor) Send(ctx context.Context, http *fasthttp.RequestCtx, sent Representation) {
 	request, header := &http.Request.Header, &http.Response.Header
-	header.Set(fasthttp.HeaderCacheControl, string(cmp.Or(sent.Caching, Private)))
+	header.SetCanonical([]byte(fasthttp.HeaderCacheControl), []byte(cmp.Or(sent.Caching, Private)))
 	coding := Identity
 	if len(sent.Body) >= compressFrom {
-		header.Set(fasthttp.HeaderVary, fasthttp.HeaderAcceptEncoding)
+		header.SetCanonical([]byte(fasthttp.HeaderVary), []byte(fasthttp.HeaderAcceptEncoding))
 		sent, coding = c.encode(ctx, sent, AcceptedCoding(request.PeekAll(fasthttp.HeaderAcceptEncoding)))
 	}
-	header.Set(fasthttp.HeaderETag, sent.ETag)
+	header.SetCanonical([]byte("Etag"), []byte(sent.ETag))
 	if MatchesETag(request.PeekAll(fasthttp.HeaderIfNoneMatch), sent.ETag) {
 		http.SetStatusCode(fasthttp.StatusNotModified)
 		return

@@ -19,6 +19,8 @@ const (
 	lingerTime, lingerBytes, holdTime = 2 * time.Second, 4 << 20, 30 * time.Second
 	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
 	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 4 << 10
+	// deadlineStep divides Config.WriteTimeout: a response has at most such a part less than that.
+	deadlineStep = 16
 )
 
 // conn is a connection that knows whether it has a request.
@@ -35,10 +37,12 @@ type conn struct {
 
 	// The goroutine that serves the connection owns what follows.
 
-	served  bool  // a request was answered
-	lacks   int64 // since when the rest of the request is waited for, in Unix nanoseconds; 0: not yet
-	failure error // why no more can be read
-	read    int   // bytes since the end of the last request
+	served     bool      // a request was answered
+	lacks      int64     // since when the rest of the request is waited for, in Unix nanoseconds; 0: not yet
+	failure    error     // why no more can be read
+	read       int       // bytes since the end of the last request
+	bounded    bool      // a deadline was set for what is written next
+	writeUntil time.Time // the deadline that the kernel's connection has
 }
 
 // The states of a connection. It waits for a request since a time in Unix nanoseconds. While it waits for the rest of a request, and
@@ -58,9 +62,7 @@ var (
 	errNotReceived = errors.New("the rest of the request body has not arrived")
 )
 
-// TrackState is fasthttp's ConnState hook. fasthttp sets a write deadline only before a handler's response, not before "100
-// Continue" nor before the response to an unreadable request. Those would find the deadline of an earlier response, so it is
-// renewed here.
+// TrackState is fasthttp's ConnState hook.
 func TrackState(c net.Conn, state fasthttp.ConnState) {
 	switch own, ok := c.(*conn); {
 	case !ok: // it is not of a Listener
@@ -69,7 +71,6 @@ func TrackState(c net.Conn, state fasthttp.ConnState) {
 	case state == fasthttp.StateIdle:
 		own.waits.Store(time.Now().UnixNano())
 		own.served, own.read, own.lacks = true, 0, 0
-		_ = own.SetWriteDeadline(time.Now().Add(own.listener.cfg.WriteTimeout))
 	}
 }
 
@@ -82,6 +83,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	if c.failure != nil {
 		return 0, c.failure
 	}
+	c.bounded = false
 	n, err := c.readOrLose(p)
 	if n > 0 && c.waits.Swap(busy) != busy && !c.served {
 		// The deadline was set before the first byte, and a server that stops may have shortened it.
@@ -112,6 +114,28 @@ func (c *conn) readOrLose(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	return n, err
+}
+
+// Write implements net.Conn. fasthttp sets a deadline before a handler's response, but not before "100 Continue" nor before the
+// response to an unreadable request.
+func (c *conn) Write(p []byte) (int, error) {
+	if !c.bounded {
+		if err := c.SetWriteDeadline(time.Now().Add(c.listener.cfg.WriteTimeout)); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline implements net.Conn. A deadline of an earlier response stays if it is almost as late: a new one for each response
+// costs more.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.bounded = true
+	if later := t.Sub(c.writeUntil); later >= 0 && later < c.listener.cfg.WriteTimeout/deadlineStep {
+		return nil
+	}
+	c.writeUntil = t
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // expire ends the wait of an idle connection at t. A request that begins meanwhile has its full time.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"examprep.dev/server/testkit/check"
 )
 
 // client is a connection whose client sends as much as is read. It closes its side after closesAfter bytes (0: never), or is gone.
@@ -18,6 +20,7 @@ type client struct {
 
 	closesAfter, read    int
 	gone, halved, closed bool
+	writeUntil           time.Time
 }
 
 func (c *client) Read(p []byte) (int, error) {
@@ -43,7 +46,10 @@ func (c *client) Close() error {
 
 func (c *client) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
-func (c *client) SetWriteDeadline(time.Time) error { return nil }
+func (c *client) SetWriteDeadline(t time.Time) error {
+	c.writeUntil = t
+	return nil
+}
 
 func (c *client) Write(p []byte) (int, error) { return len(p), nil }
 
@@ -63,6 +69,38 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 	}
 	if !errors.Is(err, ErrTooLong) || sender.read > most+piece {
 		t.Errorf("%d bytes were read of one request: %v", sender.read, err)
+	}
+}
+
+// TestEachWriteHasItsTime: also one for which fasthttp sets no deadline.
+func TestEachWriteHasItsTime(t *testing.T) {
+	t.Parallel()
+	const timeout, step = 16 * time.Second, time.Second
+	for name, set := range map[string]bool{"a handler's response": true, "100 Continue, or an unreadable request's response": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				sender := &client{}
+				c := &conn{Conn: sender, listener: NewListener(t.Context(), nil, Config{MaxRead: 1 << 20, WriteTimeout: timeout})}
+				for _, pause := range []time.Duration{0, step / 2, step / 2, timeout, 10 * timeout} {
+					time.Sleep(pause)
+					_, err := c.Read(make([]byte, 1))
+					check.NoError(t, err)
+					if set {
+						check.NoError(t, c.SetWriteDeadline(time.Now().Add(timeout)))
+					}
+					began := time.Now()
+					for range 2 { // the time is for all parts of a response
+						_, err = c.Write([]byte("part"))
+						check.NoError(t, err)
+						if left := sender.writeUntil.Sub(began); left <= timeout-step || left > timeout {
+							t.Errorf("%s after a pause of %s, a response has until %s", began, pause, left)
+						}
+						time.Sleep(step)
+					}
+				}
+			})
+		})
 	}
 }
 

@@ -34,7 +34,7 @@ type Config struct {
 	Trusted       []netip.Prefix
 	MaxRead       int           // bytes that are read of one request, with its framing
 	ReadTimeout   time.Duration // for a request from its first byte to its last
-	WriteTimeout  time.Duration // from one response to the end of the next, where fasthttp sets no deadline
+	WriteTimeout  time.Duration // for a response
 	// Refusal returns the response to one connection too many; OnRefused is called before it is sent.
 	Refusal   func() []byte
 	OnRefused func()

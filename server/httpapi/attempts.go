@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/valyala/fasthttp"
@@ -25,6 +26,9 @@ const (
 
 // maxSubmission is the maximum of a submission's body, in bytes: 10,000 answers of 100 bytes.
 const maxSubmission = 1 << 20
+
+// usualAnswers is the number of answers for which there is room at first.
+const usualAnswers = 128
 
 // attemptHandlers have the routes of mock exams.
 type attemptHandlers struct{ attempts Attempts }
@@ -56,7 +60,7 @@ func (h *attemptHandlers) open(ctx context.Context, r *endpoint.Request) error {
 		return fmt.Errorf("encode the attempt: %w", err)
 	}
 	head[len(head)-1] = ',' // in place of the brace
-	r.Raw(joinQuestions(head, opened.Questions, "}"))
+	r.Append(func(dst []byte) []byte { return appendQuestions(dst, head, opened.Questions, "}") })
 	return nil
 }
 
@@ -71,12 +75,15 @@ func (h *attemptHandlers) page(ctx context.Context, r *endpoint.Request) error {
 	if err != nil {
 		return err
 	}
-	r.Raw(joinQuestions([]byte{'{'}, found.Questions, fmt.Sprintf(`,"total":%d}`, found.Total)))
+	r.Append(func(dst []byte) []byte {
+		return appendQuestions(dst, []byte{'{'}, found.Questions, fmt.Sprintf(`,"total":%d}`, found.Total))
+	})
 	return nil
 }
 
 func (h *attemptHandlers) submit(ctx context.Context, r *endpoint.Request) error {
-	submission, body := attempts.SubmitRequest{ExamKey: r.ExamKey}, r.JSON()
+	submission := attempts.SubmitRequest{ExamKey: r.ExamKey, Answers: make([]marking.Answer, 0, usualAnswers)}
+	body := r.JSON()
 	status := string(attempts.StateSubmitted)
 	body.Text("attempt_id", &submission.AttemptID, minID, maxID)
 	body.Pairs("answers", func(key, value string) {
@@ -93,7 +100,9 @@ func (h *attemptHandlers) submit(ctx context.Context, r *endpoint.Request) error
 	if err != nil {
 		return err
 	}
-	r.Raw(append(result.Feedback.AppendJSON([]byte(`{"success":true,"feedback":`)), '}'))
+	r.Append(func(dst []byte) []byte {
+		return append(result.Feedback.AppendJSON(append(dst, `{"success":true,"feedback":`...)), '}')
+	})
 	return nil
 }
 
@@ -119,14 +128,14 @@ func decodeRange(r *endpoint.Request) (attempts.PageRequest, *codec.Fields) {
 	return wanted, body
 }
 
-// joinQuestions returns a body with questions between head and tail. They are finished JSON, so nothing is encoded twice.
-func joinQuestions(head []byte, questions [][]byte, tail string) []byte {
+// appendQuestions appends a body with questions between head and tail. They are finished JSON, so nothing is encoded twice.
+func appendQuestions(dst, head []byte, questions [][]byte, tail string) []byte {
 	const opening, closing = `"questions":[`, "]"
 	size := len(head) + len(opening) + len(closing) + len(tail)
 	for _, question := range questions {
 		size += len(question) + 1
 	}
-	body := append(append(make([]byte, 0, size), head...), opening...)
+	body := append(append(slices.Grow(dst, size), head...), opening...)
 	for i, question := range questions {
 		if i > 0 {
 			body = append(body, ',')

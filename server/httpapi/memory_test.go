@@ -102,7 +102,7 @@ func TestWhatAHandlerReservesCountsBeforeItsResponse(t *testing.T) {
 					return err
 				}
 				during = m.bytes()
-				r.Raw(make([]byte, size))
+				r.Append(func(dst []byte) []byte { return append(dst, make([]byte, size)...) })
 				return c.err
 			})
 			var http fasthttp.RequestCtx

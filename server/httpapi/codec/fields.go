@@ -112,6 +112,9 @@ func (f *Fields) text(name, otherKind string) (text string, given bool) {
 
 // unquote returns the text of a JSON string that was checked.
 func unquote(quoted jsontext.Value) string {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return string(quoted[1 : len(quoted)-1])
+	}
 	text, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(text)
 }

@@ -123,7 +123,8 @@ func (r *Request) Send(status int, v any, err error) error {
 	if err != nil {
 		return fmt.Errorf("encode the response: %w", err)
 	}
-	r.Raw(body)
+	r.describeOwn()
+	r.HTTP.Response.SetBodyRaw(body)
 	r.HTTP.SetStatusCode(status)
 	return nil
 }
@@ -131,12 +132,18 @@ func (r *Request) Send(status int, v any, err error) error {
 // OK is Send with the status 200.
 func (r *Request) OK(v any, err error) error { return r.Send(fasthttp.StatusOK, v, err) }
 
-// Raw sends a body of JSON that was made for this request, and takes it over. The status is 200.
-func (r *Request) Raw(body []byte) {
+// Append sends the body of JSON that appendBody makes. Its buffer is used again for later responses. The status is 200.
+func (r *Request) Append(appendBody func(dst []byte) []byte) {
+	r.describeOwn()
+	response := &r.HTTP.Response
+	response.SwapBody(appendBody(response.SwapBody(nil)[:0]))
+}
+
+// describeOwn sets the headers of a body of JSON that is made for this request.
+func (r *Request) describeOwn() {
 	r.Own = true
 	r.HTTP.Response.Header.SetContentType("application/json")
 	r.HTTP.Response.Header.Set(fasthttp.HeaderCacheControl, "no-store")
-	r.HTTP.Response.SetBodyRaw(body)
 }
 
 // NoContent sends 204 if err is nil, else it returns err.

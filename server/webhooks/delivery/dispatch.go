@@ -19,10 +19,11 @@ import (
 )
 
 const (
-	// leaseBatch is how many deliveries one statement leases. dispatchLoops of these run at a time, so that receivers do not
+	// leaseBatch is how many deliveries one statement leases at most. dispatchLoops of these run at a time, so that receivers do not
 	// wait for the disk.
 	leaseBatch    = 128
 	dispatchLoops = 2
+	smallLease    = leaseBatch / 2
 	// unreadablePause is the worker's dispatcher.unreadablePause.
 	unreadablePause = 30 * time.Second
 	// failureInternal is the failure of an attempt that panicked.
@@ -50,6 +51,7 @@ type dispatcher struct {
 	unreadablePause time.Duration
 	// attempts are those in flight.
 	attempts sync.WaitGroup
+	small    sync.Mutex // held while a lease of few rows runs
 	skipping sync.Mutex
 	// leftOut are endpoints for which nothing can be leased, skips how many of their deliveries were left out one after the other.
 	leftOut *skipList
@@ -60,8 +62,8 @@ type dispatcher struct {
 func (d *dispatcher) run(ctx, final context.Context) {
 	retry := backoff{logger: d.logger, doing: "leasing deliveries"}
 	for ctx.Err() == nil {
-		if grants := d.leasable(d.windows.next(leaseBatch)); len(grants) > 0 {
-			retry.failed(ctx, d.dispatch(final, grants))
+		if found, err := d.leaseNext(final); found {
+			retry.failed(ctx, err)
 			continue
 		}
 		select {
@@ -69,6 +71,23 @@ func (d *dispatcher) run(ctx, final context.Context) {
 		case <-d.windows.ready:
 		}
 	}
+}
+
+// leaseNext leases for windows that have room, and reports whether there are any. While a loop leases fewer than smallLease rows, the other
+// one waits. So what becomes free meanwhile is leased together.
+func (d *dispatcher) leaseNext(ctx context.Context) (found bool, err error) {
+	d.small.Lock()
+	grants := d.leasable(d.windows.next(leaseBatch))
+	rooms := 0
+	for _, g := range grants {
+		rooms += g.room
+	}
+	if rooms < smallLease {
+		defer d.small.Unlock()
+	} else {
+		d.small.Unlock()
+	}
+	return len(grants) > 0, d.dispatch(ctx, grants)
 }
 
 // leasable gives back the grants of endpoints that are left out, and returns the others. A later sweep marks those endpoints due again.
@@ -89,6 +108,9 @@ func (d *dispatcher) leasable(grants []grant) []grant {
 // dispatch leases rows for grants and starts their attempts. If that fails other than by an outage, it divides the grants
 // until one row is left that cannot be leased, and leaves that row out from then on.
 func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
+	if len(grants) == 0 {
+		return nil
+	}
 	rows, err := d.take(ctx, grants)
 	switch {
 	case err == nil:

@@ -261,3 +261,40 @@ func TestCompleterWritesAllButTheRowsThatAreRefused(t *testing.T) {
 		t.Errorf("%v results are counted as dropped, want 4", n)
 	}
 }
+
+// TestOnlyOneLeaseOfFewRowsRunsAtOnce: others run beside a lease of many rows.
+func TestOnlyOneLeaseOfFewRowsRunsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		endpoints int
+		alone     bool
+	}{
+		"few rows":  {endpoints: smallLease/firstWindow - 1, alone: true},
+		"many rows": {endpoints: smallLease / firstWindow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			d := b.worker(t).dispatcher
+			for range c.endpoints {
+				d.windows.markDue(uuid.New())
+			}
+			lock := testkit.Begin(t, b.pool, "LOCK TABLE webhook_deliveries")
+			leased := make(chan error)
+			go func() {
+				_, err := d.leaseNext(t.Context())
+				leased <- err
+			}()
+			b.until(t, 1, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+			admitsOthers := d.small.TryLock()
+			if admitsOthers {
+				d.small.Unlock()
+			}
+			if admitsOthers == c.alone {
+				t.Errorf("a lease of %d rows admits others: %t", firstWindow*c.endpoints, admitsOthers)
+			}
+			testkit.Release(t, lock)
+			check.NoError(t, <-leased)
+		})
+	}
+}

@@ -127,7 +127,7 @@ func appendRequestID(dst, presented []byte, now time.Time) []byte {
 	return append(dst, presented...)
 }
 
-// appendUUIDv7 appends a UUIDv7 of a time (RFC 9562 §5.7). A request id is no secret, so its random bits need not be one.
+// appendUUIDv7 appends a UUIDv7 of a time (RFC 9562 §5.7). A request id is not a secret, so its random bits can be predictable.
 func appendUUIDv7(dst []byte, now time.Time) []byte {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|7<<12|rand.Uint64()>>52)

@@ -163,14 +163,16 @@ func TestRequestIDIsTheCallersOrAnew(t *testing.T) {
 		{"a@", false},
 		{"[", false},
 	} {
-		got := string(appendRequestID(nil, []byte(c.presented), time.Now()))
+		now := time.UnixMilli(1_796_000_000_123)
+		got := string(appendRequestID(nil, []byte(c.presented), now))
 		if c.kept {
 			if got != c.presented {
 				t.Errorf("%q became %q", c.presented, got)
 			}
 			continue
 		}
-		if id, err := uuid.Parse(got); err != nil || id.Version() != 7 {
+		id, err := uuid.Parse(got)
+		if seconds, nanos := id.Time().UnixTime(); err != nil || id.Version() != 7 || id.Variant() != uuid.RFC4122 || !time.Unix(seconds, nanos).Equal(now) {
 			t.Errorf("%q became %q, want a new UUIDv7", c.presented, got)
 		}
 	}

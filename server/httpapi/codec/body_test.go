@@ -59,6 +59,7 @@ func TestBodiesAreReadExactly(t *testing.T) {
 		{"unknown fields", `{"name":"abc","more":{"a":[1,{"b":null}]},"x":1e999}`, sampleBody{Name: "abc"}},
 		{"an integer in another spelling", `{"name":"abc","count":1.0e1}`, sampleBody{Name: "abc", Count: 10}},
 		{"minus nothing", `{"name":"abc","count":-0}`, sampleBody{Name: "abc"}},
+		{"a name in several objects", `{"name":"abc", "x":[{"a":1}, {"a":1}],"y":{"name":{"name":1}}}`, sampleBody{Name: "abc"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got sampleBody
@@ -116,6 +117,7 @@ func TestBodiesThatAreNotJSONAreRefused(t *testing.T) {
 		{"duplicate name, escaped", `{"name":"abc","n\u0061me":"abc"}`, apierror.CodeInvalidJSON, "name"},
 		{"duplicate empty name", `{"name":"abc","":1,"":1}`, apierror.CodeInvalidJSON, ""},
 		{"duplicate unknown name", `{"name":"abc","x":{"y":{"z":1,"z":1}}}`, apierror.CodeInvalidJSON, "x.y.z"},
+		{"duplicate name in an array", `{"name":"abc","x":[{"a\"":1, "a\"":2}]}`, apierror.CodeInvalidJSON, `x.0.a"`},
 		{"duplicate answers", `{"name":"abc","answers":{},"answers":{}}`, apierror.CodeInvalidJSON, "answers"},
 		{"duplicate answer", `{"name":"abc","answers":{"1:2":"A","1:2":"A"}}`, apierror.CodeDuplicateAnswerKey, "answers.1:2"},
 		{"nested too deep", `{"name":"abc","x":` + deep + `}`, apierror.CodeInvalidJSON, ""},
@@ -221,13 +223,16 @@ func TestAnswersSurviveAnySpelling(t *testing.T) {
 func FuzzDecodeBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"name":"abc","count":3,"status":"expired","answers":{"1:2":"B"}}`, `{"name":"\ud83d\ude00","x":[[[{}]]]}`,
-		`{"answers":{"1":"A","1":"B"}}`, `{"name":1e999,"count":-0.0}`, "\ufeff{}", `[[[[`, `{"a":`, ``,
+		`{"answers":{"1":"A","1":"B"}}`, `{"a":[{"b":1},{"b":1}], "c":{"a":{},"\u0062":2}}`, `{"name":1e999,"count":-0.0}`, "\ufeff{}", `[[[[`, `{"a":`, ``,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var got sampleBody
 		err := got.read(body)
+		if refused := checkJSON(body); refused == nil && !jsontext.Value(body).IsValid() {
+			t.Fatal("admitted what is no JSON, or has a name twice")
+		}
 		if err == nil {
 			if n := len([]rune(got.Name)); n < 2 || n > 5 || got.Count < 0 || got.Count > 20 {
 				t.Fatalf("admitted %+v", got)

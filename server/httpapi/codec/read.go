@@ -23,6 +23,9 @@ const maxDepth = 32
 // maxMembers bounds the members of one object of a body. A paper has at most 10,000 questions.
 const maxMembers = 11_000
 
+// usualNames is the number of names up to which a set is used again for a later object. It takes time to clear a larger one.
+const usualNames = 128
+
 const mediaTypeJSON = "application/json"
 
 // ReadBody reads a request's body. It accepts application/json in UTF-8 only: one object, nothing after it, no duplicate name
@@ -77,34 +80,38 @@ func readPiece(d *jsontext.Decoder, data []byte) jsontext.Value {
 	return data[end-int64(len(value)) : end]
 }
 
-// checkJSON refuses anything but one object that nests at most maxDepth deep, whose objects have at most maxMembers members.
+// checkJSON refuses anything but one object that nests at most maxDepth deep, whose objects have at most maxMembers members, each with
+// a name of its own.
 func checkJSON(data []byte) error {
 	// The decoder finds duplicate names too, but takes three times as long for a hundred of them.
 	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true))
 	text := string(data)
-	var names [maxDepth + 1]map[string]bool // of the object at each depth
+	var names [maxDepth + 1]map[string]bool // of the latest object at each depth
 	first := d.PeekKind()
-	for depth := 1; depth > 0; depth = d.StackDepth() {
+	for open := true; open; open = d.StackDepth() > 0 {
 		after := d.InputOffset()
 		if _, err := d.ReadToken(); err != nil {
 			return syntaxError(err)
 		}
-		if d.StackDepth() > maxDepth {
+		depth := d.StackDepth()
+		if depth > maxDepth {
 			return syntaxError(fmt.Errorf("nested deeper than %d levels", maxDepth))
 		}
-		kind, tokens := d.StackIndex(d.StackDepth()) // names and values
-		switch known := &names[d.StackDepth()]; {
+		kind, tokens := d.StackIndex(depth) // names and values
+		switch known := names[depth]; {
 		case kind != '{':
+		case tokens == 0 && (known == nil || len(known) > usualNames):
+			names[depth] = map[string]bool{}
 		case tokens == 0:
-			*known = map[string]bool{}
+			clear(known)
 		case tokens > 2*maxMembers:
 			return syntaxError(fmt.Errorf("an object has more than %d members", maxMembers))
 		case tokens%2 == 1:
 			name := nameIn(text[after:d.InputOffset()])
-			if (*known)[name] {
+			if known[name] {
 				return duplicateName(d.StackPointer())
 			}
-			(*known)[name] = true
+			known[name] = true
 		}
 	}
 	if first != '{' {
@@ -116,7 +123,7 @@ func checkJSON(data []byte) error {
 	return nil
 }
 
-// nameIn returns the name that ends a text, which can begin with a comma and spaces. It is a piece of the text unless it has an escape.
+// nameIn returns the name in a text. A comma and spaces can precede the name. It is a piece of the text unless it has an escape.
 func nameIn(text string) string {
 	quoted := text[strings.IndexByte(text, '"'):]
 	if strings.IndexByte(quoted, '\\') >= 0 {

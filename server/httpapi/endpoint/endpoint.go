@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/valyala/bytebufferpool"
 	"github.com/valyala/fasthttp"
 
 	"examprep.dev/server/accounts"
@@ -132,11 +133,23 @@ func (r *Request) Send(status int, v any, err error) error {
 // OK is Send with the status 200.
 func (r *Request) OK(v any, err error) error { return r.Send(fasthttp.StatusOK, v, err) }
 
-// Append sends the body of JSON that appendBody makes. Its buffer is used again for later responses. The status is 200.
+// Append sends the body of JSON that appendBody appends to an empty buffer. The status is 200.
 func (r *Request) Append(appendBody func(dst []byte) []byte) {
 	r.describeOwn()
-	response := &r.HTTP.Response
-	response.SwapBody(appendBody(response.SwapBody(nil)[:0]))
+	used := buffer{bytebufferpool.Get()}
+	r.HTTP.SetUserValue(buffer{}, used)
+	used.B = appendBody(used.B)
+	r.HTTP.Response.SetBodyRaw(used.B)
+}
+
+// buffer is the memory of a body. fasthttp closes it with the user values, when it has written the response or has given up. A buffer
+// of fasthttp's own would stay with the connection, as large as its largest response.
+type buffer struct{ *bytebufferpool.ByteBuffer }
+
+// Close implements io.Closer. Another response can have the memory then.
+func (b buffer) Close() error {
+	bytebufferpool.Put(b.ByteBuffer)
+	return nil
 }
 
 // describeOwn sets the headers of a body of JSON that is made for this request.

@@ -19,8 +19,8 @@ const (
 	lingerTime, lingerBytes, holdTime = 2 * time.Second, 4 << 20, 30 * time.Second
 	// lingerBytesPerSecond bounds what is read of all of them together, lingerBurst at once, in pieces of lingerPiece bytes.
 	lingerBytesPerSecond, lingerBurst, lingerPiece = 4 << 20, 256 << 10, 4 << 10
-	// deadlineStep divides Config.WriteTimeout: a response has at most such a part less than that.
-	deadlineStep = 16
+	// deadlineShare divides Config.WriteTimeout: a response can have a sixteenth less than that.
+	deadlineShare = 16
 )
 
 // conn is a connection that knows whether it has a request.
@@ -41,7 +41,7 @@ type conn struct {
 	lacks      int64     // since when the rest of the request is waited for, in Unix nanoseconds; 0: not yet
 	failure    error     // why no more can be read
 	read       int       // bytes since the end of the last request
-	bounded    bool      // a deadline was set for what is written next
+	bounded    bool      // a deadline was set for the next response
 	writeUntil time.Time // the deadline that the kernel's connection has
 }
 
@@ -70,7 +70,7 @@ func TrackState(c net.Conn, state fasthttp.ConnState) {
 		own.waits.Store(busy)
 	case state == fasthttp.StateIdle:
 		own.waits.Store(time.Now().UnixNano())
-		own.served, own.read, own.lacks = true, 0, 0
+		own.served, own.read, own.lacks, own.bounded = true, 0, 0, false
 	}
 }
 
@@ -127,11 +127,10 @@ func (c *conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SetWriteDeadline implements net.Conn. A deadline of an earlier response stays if it is almost as late: a new one for each response
-// costs more.
+// SetWriteDeadline implements net.Conn. A deadline of an earlier response stays if it is almost as late: to set it again takes time.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.bounded = true
-	if later := t.Sub(c.writeUntil); later >= 0 && later < c.listener.cfg.WriteTimeout/deadlineStep {
+	if later := t.Sub(c.writeUntil); later >= 0 && later < c.listener.cfg.WriteTimeout/deadlineShare {
 		return nil
 	}
 	c.writeUntil = t

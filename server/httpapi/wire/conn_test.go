@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
 
@@ -72,32 +73,39 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 	}
 }
 
-// TestEachWriteHasItsTime: also one for which fasthttp sets no deadline.
-func TestEachWriteHasItsTime(t *testing.T) {
+// TestEachResponseHasItsTime: a response for which fasthttp sets no deadline has one too.
+func TestEachResponseHasItsTime(t *testing.T) {
 	t.Parallel()
-	const timeout, step = 16 * time.Second, time.Second
+	const timeout, share = testkit.Patience, testkit.Patience / deadlineShare
 	for name, set := range map[string]bool{"a handler's response": true, "100 Continue, or an unreadable request's response": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				sender := &client{}
 				c := &conn{Conn: sender, listener: NewListener(t.Context(), nil, Config{MaxRead: 1 << 20, WriteTimeout: timeout})}
-				for _, pause := range []time.Duration{0, step / 2, step / 2, timeout, 10 * timeout} {
-					time.Sleep(pause)
+				for _, pause := range []time.Duration{0, share / 2, share / 4, share / 2, timeout, 10 * timeout} {
+					<-time.After(pause)
+					before := sender.writeUntil
 					_, err := c.Read(make([]byte, 1))
 					check.NoError(t, err)
 					if set {
 						check.NoError(t, c.SetWriteDeadline(time.Now().Add(timeout)))
 					}
-					began := time.Now()
-					for range 2 { // the time is for all parts of a response
-						_, err = c.Write([]byte("part"))
-						check.NoError(t, err)
-						if left := sender.writeUntil.Sub(began); left <= timeout-step || left > timeout {
-							t.Errorf("%s after a pause of %s, a response has until %s", began, pause, left)
-						}
-						time.Sleep(step)
+					_, err = c.Write([]byte("response"))
+					check.NoError(t, err)
+					if left := time.Until(sender.writeUntil); left <= timeout-share || left > timeout {
+						t.Errorf("after a pause of %s a response has %s", pause, left)
 					}
+					if isLate := time.Until(before) > timeout-share; isLate != sender.writeUntil.Equal(before) {
+						t.Errorf("after a pause of %s the deadline stays: %t", pause, !isLate)
+					}
+				}
+				<-time.After(share)
+				before := sender.writeUntil
+				_, err := c.Write([]byte("the rest of the response"))
+				check.NoError(t, err)
+				if !sender.writeUntil.Equal(before) {
+					t.Errorf("the rest of a response has time of its own")
 				}
 			})
 		})

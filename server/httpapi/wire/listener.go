@@ -34,7 +34,7 @@ type Config struct {
 	Trusted       []netip.Prefix
 	MaxRead       int           // bytes that are read of one request, with its framing
 	ReadTimeout   time.Duration // for a request from its first byte to its last
-	WriteTimeout  time.Duration // for a response
+	WriteTimeout  time.Duration // for a response, which has at least 15/16 of it
 	// Refusal returns the response to one connection too many; OnRefused is called before it is sent.
 	Refusal   func() []byte
 	OnRefused func()

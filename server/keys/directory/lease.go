@@ -78,7 +78,6 @@ func (d *Directory) load(ctx context.Context, db database) error {
 		return err
 	}
 	d.contents.Store(c)
-	debug.FreeOSMemory() // reading leaves garbage of a sixth of the directory
 	return nil
 }
 
@@ -210,6 +209,9 @@ func (d *Directory) loadAndRegister(ctx context.Context, db *connection) error {
 	}
 	if err := d.load(ctx, db); err != nil {
 		return err
+	}
+	if d.lease.Load() == nil {
+		debug.FreeOSMemory() // the pod is not ready yet, and its first reading leaves much garbage
 	}
 	if err := d.register(ctx, db, d.contents.Load().number.Load()); err != nil {
 		return err

@@ -23,7 +23,9 @@ const (
 	// wait for the disk.
 	leaseBatch    = 128
 	dispatchLoops = 2
-	smallLease    = leaseBatch / 2
+	// A lease of fewer than smallLease places runs alone. Another one waits for it for leaseWait at most: it can wait for PostgreSQL.
+	smallLease = leaseBatch / 2
+	leaseWait  = 20 * time.Millisecond
 	// unreadablePause is the worker's dispatcher.unreadablePause.
 	unreadablePause = 30 * time.Second
 	// failureInternal is the failure of an attempt that panicked.
@@ -51,7 +53,8 @@ type dispatcher struct {
 	unreadablePause time.Duration
 	// attempts are those in flight.
 	attempts sync.WaitGroup
-	small    sync.Mutex // held while a lease of few rows runs
+	// leasing has an element while a loop takes places, and while its lease of few of them runs.
+	leasing  chan struct{}
 	skipping sync.Mutex
 	// leftOut are endpoints for which nothing can be leased, skips how many of their deliveries were left out one after the other.
 	leftOut *skipList
@@ -62,7 +65,7 @@ type dispatcher struct {
 func (d *dispatcher) run(ctx, final context.Context) {
 	retry := backoff{logger: d.logger, doing: "leasing deliveries"}
 	for ctx.Err() == nil {
-		if found, err := d.leaseNext(final); found {
+		if found, err := d.leaseNext(ctx, final); found {
 			retry.failed(ctx, err)
 			continue
 		}
@@ -73,21 +76,36 @@ func (d *dispatcher) run(ctx, final context.Context) {
 	}
 }
 
-// leaseNext leases for windows that have room, and reports whether there are any. While a loop leases fewer than smallLease rows, the other
-// one waits. So what becomes free meanwhile is leased together.
-func (d *dispatcher) leaseNext(ctx context.Context) (found bool, err error) {
-	d.small.Lock()
+// leaseNext leases for windows that have room, and reports whether there are any. It waits for a small lease of the other loop, so all
+// places that become free meanwhile are in one lease. It leases nothing after the end of ctx. Attempts have the context final.
+func (d *dispatcher) leaseNext(ctx, final context.Context) (found bool, err error) {
+	wait := time.NewTimer(leaseWait)
+	defer wait.Stop()
+	done := func() {}
+	select {
+	case d.leasing <- struct{}{}:
+		done = sync.OnceFunc(func() { <-d.leasing })
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	defer done()
+	if ctx.Err() != nil {
+		return false, nil
+	}
 	grants := d.leasable(d.windows.next(leaseBatch))
-	rooms := 0
+	if len(grants) == 0 {
+		return false, nil
+	}
+	places := 0
 	for _, g := range grants {
-		rooms += g.room
+		places += g.room
 	}
-	if rooms < smallLease {
-		defer d.small.Unlock()
-	} else {
-		d.small.Unlock()
+	if places >= smallLease {
+		done()
 	}
-	return len(grants) > 0, d.dispatch(ctx, grants)
+	rows, err := d.take(final, grants)
+	done()
+	return true, d.settle(final, grants, rows, err)
 }
 
 // leasable gives back the grants of endpoints that are left out, and returns the others. A later sweep marks those endpoints due again.
@@ -108,10 +126,12 @@ func (d *dispatcher) leasable(grants []grant) []grant {
 // dispatch leases rows for grants and starts their attempts. If that fails other than by an outage, it divides the grants
 // until one row is left that cannot be leased, and leaves that row out from then on.
 func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
-	if len(grants) == 0 {
-		return nil
-	}
 	rows, err := d.take(ctx, grants)
+	return d.settle(ctx, grants, rows, err)
+}
+
+// settle is dispatch after the statement.
+func (d *dispatcher) settle(ctx context.Context, grants []grant, rows []webhooksdb.LeaseRow, err error) error {
 	switch {
 	case err == nil:
 		d.start(ctx, grants, rows)

@@ -129,6 +129,7 @@ func New(cfg Config, pool *pgxpool.Pool, client redis.UniversalClient, keyring *
 			queries: queries, lease: lease, duration: cfg.Timeout + cfg.LeaseGrace, windows: w, skipped: skipped, keyring: keyring,
 			send: sender.Post, results: results, metrics: m, tracer: cfg.Tracer, logger: logger, now: now, timeout: cfg.StatementTimeout,
 			unreadablePause: unreadablePause, leftOut: newSkipList(leaveOutTime), skips: newCounts(),
+			leasing: make(chan struct{}, 1),
 		},
 		completer: &completer{
 			queries: queries, lease: lease, results: results, delays: cfg.RetryDelays, skipped: skipped, health: health,

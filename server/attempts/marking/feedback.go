@@ -75,7 +75,7 @@ const (
 	// fixedBytes is about the length of a feedback's JSON without its questions, sections included.
 	fixedBytes = 1024
 	// variableBytes is about the length of what differs between two results of a question.
-	variableBytes = 32
+	variableBytes = 48
 )
 
 // AppendJSON appends the feedback to dst as a JSON object.

@@ -256,7 +256,7 @@ func TestObjectsHaveABoundedNumberOfMembers(t *testing.T) {
 		}
 		return strings.TrimSuffix(text.String(), ",")
 	}
-	for _, wrap := range []string{`{"name":"abc","answers":{%s}}`, `{"name":"abc","more":[{"x":{%s}}]}`} {
+	for _, wrap := range []string{`{"name":"abc","answers":{%s}}`, `{"name":"abc","more":[{"x":{%[1]s}},{"x":{%[1]s}}]}`} {
 		var got sampleBody
 		check.NoErrorf(t, got.read(fmt.Appendf(nil, wrap, members(maxMembers))), "at the limit")
 		err := got.read(fmt.Appendf(nil, wrap, members(maxMembers+1)))

@@ -41,3 +41,23 @@ func TestFieldsAreFoundAsTheyAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestBodiesOfResponsesUnderWayShareNoMemory: until fasthttp has sent a response, which resets the request, no other one has its buffer.
+func TestBodiesOfResponsesUnderWayShareNoMemory(t *testing.T) {
+	t.Parallel()
+	const responses = 8
+	exchanges := make([]fasthttp.RequestCtx, responses)
+	for range 2 {
+		for i := range exchanges {
+			r := Request{HTTP: &exchanges[i]}
+			r.Append(func(dst []byte) []byte { return append(dst, byte('0'+i)) })
+		}
+		for i := range exchanges {
+			if got, want := string(exchanges[i].Response.Body()), string(rune('0'+i)); got != want {
+				t.Errorf("body %d is %s", i, got)
+			}
+			exchanges[i].Request.Reset()
+			exchanges[i].Response.Reset()
+		}
+	}
+}

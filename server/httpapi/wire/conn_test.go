@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"examprep.dev/server/testkit"
 	"examprep.dev/server/testkit/check"
 )
@@ -77,7 +79,11 @@ func TestReadingEndsWhateverIsSent(t *testing.T) {
 func TestEachResponseHasItsTime(t *testing.T) {
 	t.Parallel()
 	const timeout, share = testkit.Patience, testkit.Patience / deadlineShare
-	for name, set := range map[string]bool{"a handler's response": true, "100 Continue, or an unreadable request's response": false} {
+	for name, is := range map[string]struct{ ofHandler, pipelined bool }{
+		"a handler's response":                                     {ofHandler: true},
+		"100 Continue, or an unreadable request's response":        {},
+		"the same, of a request that was read with the one before": {pipelined: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -86,12 +92,16 @@ func TestEachResponseHasItsTime(t *testing.T) {
 				for _, pause := range []time.Duration{0, share / 2, share / 4, share / 2, timeout, 10 * timeout} {
 					<-time.After(pause)
 					before := sender.writeUntil
-					_, err := c.Read(make([]byte, 1))
-					check.NoError(t, err)
-					if set {
+					if is.pipelined {
+						TrackState(c, fasthttp.StateIdle)
+					} else {
+						_, err := c.Read(make([]byte, 1))
+						check.NoError(t, err)
+					}
+					if is.ofHandler {
 						check.NoError(t, c.SetWriteDeadline(time.Now().Add(timeout)))
 					}
-					_, err = c.Write([]byte("response"))
+					_, err := c.Write([]byte("response"))
 					check.NoError(t, err)
 					if left := time.Until(sender.writeUntil); left <= timeout-share || left > timeout {
 						t.Errorf("after a pause of %s a response has %s", pause, left)

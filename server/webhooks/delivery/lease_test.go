@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -292,5 +293,21 @@ func TestOnlyOneLeaseOfFewRowsRunsAtOnce(t *testing.T) {
 			testkit.Release(t, lock)
 			check.NoError(t, <-leased)
 		})
+	}
+}
+
+// TestALeaseWaitsForAnotherOneForAWhile: the statement of the other lease can wait for PostgreSQL. A worker that stops leases nothing.
+func TestALeaseWaitsForAnotherOneForAWhile(t *testing.T) {
+	t.Parallel()
+	d := newBench(t).worker(t).dispatcher
+	d.windows.markDue(uuid.New())
+	d.leasing <- struct{}{} // as the other loop does
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if found, err := d.leaseNext(ended, t.Context()); found || err != nil {
+		t.Errorf("a worker that stops leases: %t, %v", found, err)
+	}
+	if found, err := d.leaseNext(t.Context(), t.Context()); !found || err != nil {
+		t.Errorf("a worker leases beside a lease that waits: %t, %v", found, err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 // firstBuffer is the size of a body's first buffer. It grows as the body arrives, not by what a client announces.
 const firstBuffer = 4 << 10
 
-// parsing is the memory that reading a body's JSON takes, in multiples of the body: the set of an object's names and the texts of
-// its fields.
+// parsing is the memory that reading a body's JSON takes, in multiples of the body: a copy of it, the set of an object's names, and the
+// texts of its fields.
 const parsing = 3
 
 // errBodyCut reports a body that ended before its length or its last chunk.

@@ -19,7 +19,7 @@ const (
 	maxFraming = 8
 	// idleLinger is how long idle connections stay open after the last accept: a request can be on its way.
 	idleLinger = time.Second
-	// drainInterval is the time between two looks at the connections while the server stops.
+	// drainInterval is the time between two checks of the connections while the server stops.
 	drainInterval = 100 * time.Millisecond
 	// cutTimeout is how long handlers have to return after their context ended.
 	cutTimeout = time.Second
@@ -76,7 +76,7 @@ func (s *Server) drain(l *wire.Listener) error {
 	defer look.Stop()
 	wait := func(limit time.Duration) (left int) {
 		for until := time.Now().Add(limit); ; <-look.C {
-			// Each time: a connection can become idle between two looks, and have a deadline of its own then.
+			// Each time: a connection can become idle between two checks, and have a deadline of its own then.
 			if left = l.ExpireIdle(idleUntil); left == 0 || time.Now().After(until) {
 				return left
 			}
@@ -92,7 +92,7 @@ func (s *Server) drain(l *wire.Listener) error {
 	return fmt.Errorf("stop: %d connections were cut after %s", left, s.cfg.ShutdownGrace)
 }
 
-// rawResponse returns a complete HTTP/1.1 response for a connection that fasthttp does not serve. Its allowance is that of
+// rawResponse returns a complete HTTP/1.1 response for a connection that fasthttp does not serve. It has the rate limit of
 // clients without a key.
 func rawResponse(refusal *apierror.Error, requestID []byte, tier keys.Tier) []byte {
 	body := refusal.Body()

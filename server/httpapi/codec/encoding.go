@@ -64,7 +64,7 @@ func (c *Compressor) Send(ctx context.Context, http *fasthttp.RequestCtx, sent R
 		header.SetCanonical([]byte(fasthttp.HeaderVary), []byte(fasthttp.HeaderAcceptEncoding))
 		sent, coding = c.encode(ctx, sent, AcceptedCoding(request.PeekAll(fasthttp.HeaderAcceptEncoding)))
 	}
-	header.SetCanonical([]byte("Etag"), []byte(sent.ETag))
+	header.SetCanonical([]byte("Etag"), []byte(sent.ETag)) // in fasthttp's spelling
 	if MatchesETag(request.PeekAll(fasthttp.HeaderIfNoneMatch), sent.ETag) {
 		http.SetStatusCode(fasthttp.StatusNotModified)
 		return

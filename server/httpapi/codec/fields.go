@@ -17,7 +17,7 @@ import (
 )
 
 // Fields are the named values of a body or a query. A getter sets its target if the field is given, and notes what is wrong
-// with it. Unknown fields are ignored, as docs/spec.md, part 9, requires of clients, and so are those of a body that are null.
+// with it. Unknown fields are ignored (docs/spec.md, part 9), and so are null fields of a body.
 type Fields struct {
 	members  []member         // of a body, in its order
 	values   map[string]value // of a query
@@ -197,8 +197,8 @@ func parseTime(text string) (time.Time, bool) {
 	return at, offset > -secondsOfDay && offset < secondsOfDay
 }
 
-// Integer reads an integer of low to high, in a query as decimal digits. In JSON the number counts, not its spelling: 1.0 and
-// 1e1 are integers, as JSON Schema has it.
+// Integer reads an integer of low to high, in a query as decimal digits. In JSON 1.0 and 1e1 are
+// integers too, as in JSON Schema.
 func (f *Fields) Integer(name string, target *int, low, high int) {
 	found, given := f.get(name, '0', notInteger)
 	if !given {

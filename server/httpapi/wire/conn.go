@@ -42,7 +42,7 @@ type conn struct {
 	failure    error     // why no more can be read
 	read       int       // bytes since the end of the last request
 	bounded    bool      // a deadline was set for the next response
-	writeUntil time.Time // the deadline that the kernel's connection has
+	writeUntil time.Time // the write deadline of Conn
 }
 
 // The states of a connection. It waits for a request since a time in Unix nanoseconds. While it waits for the rest of a request, and

@@ -130,7 +130,7 @@ func (d *dispatcher) dispatch(ctx context.Context, grants []grant) error {
 	return d.settle(ctx, grants, rows, err)
 }
 
-// settle is dispatch after the statement.
+// settle does what dispatch does after its statement, which returned rows or err.
 func (d *dispatcher) settle(ctx context.Context, grants []grant, rows []webhooksdb.LeaseRow, err error) error {
 	switch {
 	case err == nil:

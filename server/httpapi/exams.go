@@ -113,9 +113,16 @@ func (l *examList) update(entries []read.ExamEntry) {
 			Weigher:       func(_ [2]string, d read.Document) uint32 { return uint32(min(len(d.JSON), math.MaxUint32)) },
 		}),
 	}
+	folded := map[string]string{} // exams share their countries
+	foldOnce := func(name string) string {
+		if _, known := folded[name]; !known {
+			folded[name] = fold(name)
+		}
+		return folded[name]
+	}
 	for _, entry := range entries {
-		name := fold(entry.Country)
-		place := l.place(cmp.Or(fold(entry.CountryCode), name))
+		name := foldOnce(entry.Country)
+		place := l.place(cmp.Or(foldOnce(entry.CountryCode), name))
 		list.places = append(list.places, place)
 		if _, known := list.names[name]; !known && name != "" {
 			list.names[name] = place

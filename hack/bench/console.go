@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 )
@@ -81,38 +80,15 @@ func (c *consoleData) ask(ctx context.Context, views []*view, duration time.Dura
 	for began, round := time.Now(), 0; time.Since(began) < duration && round < consolePersons*personRounds; round++ {
 		cookie := c.cookies[round%len(c.cookies)]
 		for _, v := range views {
-			took, err := asker.view(ctx, c.address, v.path, cookie)
+			request := []byte("GET /v1/developer" + v.path + " HTTP/1.1\r\nHost: " + c.address + "\r\nCookie: " + cookie + "\r\n\r\n")
+			_, took, err := asker.ask(ctx, request)
 			if err != nil {
 				return fmt.Errorf("GET %s: %w", v.path, err)
 			}
 			if round > 0 {
-				v.took.operations++
-				v.took.elapsed += took
-				v.took.latencies = append(v.took.latencies, took)
+				v.took.count(took)
 			}
 		}
 	}
 	return nil
-}
-
-// view asks for a path below /v1/developer in a session, and returns how long the response took.
-func (a *asker) view(ctx context.Context, host, path, cookie string) (time.Duration, error) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		deadline = time.Now().Add(answerTime)
-	}
-	if err := a.conn.SetDeadline(deadline); err != nil {
-		return 0, err
-	}
-	request := "GET /v1/developer" + path + " HTTP/1.1\r\nHost: " + host + "\r\nCookie: " + cookie + "\r\n\r\n"
-	began := time.Now()
-	if _, err := a.conn.Write([]byte(request)); err != nil {
-		return 0, err
-	}
-	status, body, err := a.read()
-	took := time.Since(began)
-	if err == nil && status != http.StatusOK {
-		err = &statusError{status, string(body)}
-	}
-	return took, err
 }

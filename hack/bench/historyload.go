@@ -30,51 +30,13 @@ const (
 	hotShare = 10
 )
 
-// dataset is a database with so many attempts and an API pod on it.
-type dataset struct {
-	name     string
-	attempts int64
-	pool     *pgxpool.Pool
-	url      string
-	address  string // of the API
-	key      string // the hot one
-}
-
-// openDataset makes a database, fills it, and starts a pod on it.
-func (s *stack) openDataset(ctx context.Context, name string, attempts int64) (*dataset, error) {
-	databaseURL, pool, err := s.createDatabase(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	d := &dataset{name: name, attempts: attempts, pool: pool, url: databaseURL}
-	if err := s.program(d.url).migrate(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.fill(ctx, d); err != nil {
-		d.pool.Close()
-		return nil, err
-	}
-	d.address, err = s.startPod(ctx, name, "DATABASE_URL="+d.url)
-	if err != nil {
-		d.pool.Close()
-	}
-	return d, err
-}
-
 // owner is what of a key stands in its attempts.
 type owner struct{ account, family, key uuid.UUID }
 
-// fill makes the hot key and all attempts.
-func (s *stack) fill(ctx context.Context, d *dataset) error {
-	if err := applyTiers(ctx, d.pool); err != nil {
-		return err
-	}
-	var err error
-	if d.key, err = s.program(d.url).createKey(ctx, tier); err != nil {
-		return err
-	}
+// fillAttempts makes all attempts, many of them the hot key's.
+func (s *stack) fillAttempts(ctx context.Context, d *dataset) error {
 	var hot owner
-	err = d.pool.QueryRow(ctx, "SELECT account_id, family_id, id FROM api_keys WHERE prefix = $1", d.key[:prefixLength]).
+	err := d.pool.QueryRow(ctx, "SELECT account_id, family_id, id FROM api_keys WHERE prefix = $1", d.key[:prefixLength]).
 		Scan(&hot.account, &hot.family, &hot.key)
 	if err != nil {
 		return fmt.Errorf("read the key: %w", err)
@@ -97,10 +59,10 @@ func (s *stack) loadAttempts(ctx context.Context, d *dataset, hot owner) error {
 	others := uuid.New()
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.NumCPU())
-	for from := int64(0); from < d.attempts; from += loadChunk {
+	for from := int64(0); from < d.size; from += loadChunk {
 		group.Go(func() error {
 			_, err := d.pool.Exec(within, insertAttempts, hot.account, hot.family, hot.key, others, examKey, learner,
-				from, min(from+loadChunk, d.attempts)-1)
+				from, min(from+loadChunk, d.size)-1)
 			return err
 		})
 	}
@@ -122,7 +84,7 @@ func (s *stack) loadAttempts(ctx context.Context, d *dataset, hot owner) error {
 	if err := d.pool.QueryRow(ctx, "SELECT pg_size_pretty(pg_database_size(current_database()))").Scan(&size); err != nil {
 		return err
 	}
-	s.say("%s: %d attempts, %s, in %.0f s (%.0f s of it the rows)", d.name, d.attempts, size, time.Since(began).Seconds(), inserted.Seconds())
+	s.say("%s: %d attempts, %s, in %.0f s (%.0f s of it the rows)", d.name, d.size, size, time.Since(began).Seconds(), inserted.Seconds())
 	return nil
 }
 
@@ -178,6 +140,3 @@ func (s *stack) learnerName(family uuid.UUID, reference string) ([]byte, error) 
 	_, _ = mac.Write([]byte(reference))
 	return mac.Sum(nil), nil
 }
-
-// close drops the database.
-func (d *dataset) close(ctx context.Context, s *stack) { s.dropDatabase(ctx, d.pool) }

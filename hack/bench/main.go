@@ -55,9 +55,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 type settings struct {
 	// duration is how long each thing is measured.
 	duration time.Duration
-	// historyAttempts, manyKeys, waiting and examContents are how many attempts, keys, waiting deliveries and ExamContents the
-	// parts history, keys, webhooks and operator make.
-	historyAttempts                 int64
+	// historyAttempts, catalogueExams, manyKeys, waiting and examContents are how many attempts, exams, keys, waiting deliveries
+	// and ExamContents the parts history, catalogue, keys, webhooks and operator make.
+	historyAttempts, catalogueExams int64
 	manyKeys, waiting, examContents int
 	// bulkPercent is the size of the part bulk, in percent.
 	bulkPercent int
@@ -83,8 +83,9 @@ func parseFlags(args []string) (settings, []part, error) {
 	flags.DurationVar(&s.duration, "duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", usualParts, "parts to run, separated by commas: "+strings.Join(partNames(), ", ")+"; "+allParts+
 		" is all but profile.\nOn two cores the default takes 20 minutes, all takes an hour and a half,\nand all with -small -duration 2s takes less than 20 minutes")
-	small := flags.Bool("small", false, "few keys, attempts, deliveries and ExamContents (20000, 20000, 20000, 200), and 5 % of the part bulk, unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
+	small := flags.Bool("small", false, "few keys, attempts, deliveries, exams and ExamContents (20000, 20000, 20000, 200, 200), and 5 % of the part bulk, unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
 	flags.Int64Var(&s.historyAttempts, "history-attempts", 1_000_000, "attempts that the history part loads; 10000000 take minutes and 6 GB")
+	flags.Int64Var(&s.catalogueExams, "exams", 5_000, "exams of 200 questions that the catalogue part publishes; 5000 take a minute")
 	flags.IntVar(&s.manyKeys, "keys", 1_000_000, "keys that the keys part makes")
 	flags.IntVar(&s.waiting, "waiting", 1_000_000, "deliveries that wait in the webhooks part")
 	flags.IntVar(&s.examContents, "examcontents", 10_000, "ExamContents that the operator part makes; 1000 take three minutes, 10000 take twenty")
@@ -99,6 +100,9 @@ func parseFlags(args []string) (settings, []part, error) {
 	}
 	if s.manyKeys < keyCount {
 		return s, nil, fmt.Errorf("-keys: %d is less than the %d that it is compared with", s.manyKeys, keyCount)
+	}
+	if s.catalogueExams < fewExams {
+		return s, nil, fmt.Errorf("-exams: %d is less than the %d that it is compared with", s.catalogueExams, fewExams)
 	}
 	chosen, err := choose(*only)
 	if s.plot != "" && !slices.ContainsFunc(chosen, func(p part) bool { return p.plotted }) {
@@ -115,6 +119,9 @@ func (s *settings) shrink(flags *flag.FlagSet) {
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if !given["history-attempts"] {
 		s.historyAttempts = few
+	}
+	if !given["exams"] {
+		s.catalogueExams = fewResources
 	}
 	if !given["keys"] {
 		s.manyKeys = few
@@ -150,6 +157,7 @@ func parts() []part {
 		{name: "onekey", run: measureOneKey},
 		{name: "publish", run: measurePublish},
 		{name: "history", run: measureHistory},
+		{name: "catalogue", run: measureCatalogue},
 		{name: "console", run: measureConsole},
 		{name: "hostile", run: measureHostile},
 		{name: "keys", run: measureManyKeys},

@@ -15,7 +15,7 @@ func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
 	}{
 		{nil, "gate attempts publish webhooks "},
 		{[]string{"-only", "keys,gate"}, "gate keys "},
-		{[]string{"-only", "all"}, "gate rivals fairness attempts onekey publish history console hostile keys webhooks bulk operator "},
+		{[]string{"-only", "all"}, "gate rivals fairness attempts onekey publish history catalogue console hostile keys webhooks bulk operator "},
 	} {
 		_, chosen, err := parseFlags(c.args)
 		if err != nil || names(chosen) != c.want {
@@ -34,7 +34,7 @@ func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
 
 func TestSmallSizesLeaveGivenSizesAlone(t *testing.T) {
 	got, _, err := parseFlags([]string{"-small", "-keys", "5000"})
-	if err != nil || got.manyKeys != 5000 || got.waiting != 20_000 || got.historyAttempts != 20_000 || got.examContents != 200 || got.bulkPercent != 5 {
+	if err != nil || got.manyKeys != 5000 || got.waiting != 20_000 || got.historyAttempts != 20_000 || got.catalogueExams != 200 || got.examContents != 200 || got.bulkPercent != 5 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -43,6 +43,13 @@ func (s *sample) add(other sample) {
 	}
 }
 
+// count adds an operation that took so long.
+func (s *sample) count(took time.Duration) {
+	s.operations++
+	s.elapsed += took
+	s.latencies = append(s.latencies, took)
+}
+
 // rate is in operations/s.
 func (s *sample) rate() float64 { return float64(s.operations) / s.elapsed.Seconds() }
 

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"examprep.dev/api/v1alpha1"
+)
+
+// fewExams is how many exams the baseline's catalogue has. Each exam has cataloguePapers papers of catalogueQuestions questions.
+const fewExams, cataloguePapers, catalogueQuestions = 20, 5, 40
+
+// measureCatalogue compares a catalogue of very many exams with one of few. Two pods, each on a database of its own in the
+// same PostgreSQL, get the same requests in turn. Then one exam of each is changed, again and again.
+func measureCatalogue(ctx context.Context, s *stack, duration time.Duration, r *report) error {
+	small, err := s.openDataset(ctx, "catalogue_small", fewExams, s.fillCatalogue)
+	if err != nil {
+		return err
+	}
+	defer small.close(context.WithoutCancel(ctx), s)
+	large, err := s.openDataset(ctx, "catalogue_large", s.catalogueExams, s.fillCatalogue)
+	if err != nil {
+		return err
+	}
+	defer large.close(context.WithoutCancel(ctx), s)
+	asked := catalogueRequests()
+	if err := askInTurn(ctx, small, large, asked, 2*duration); err != nil {
+		return err
+	}
+	published, served, err := s.changeInTurn(ctx, small, large)
+	if err != nil {
+		return err
+	}
+	for _, c := range append(asked, published, served) {
+		c.report(r, small, large)
+	}
+	r.notef("A pod is ready %.1f s after its start with %d exams, and after %.1f s with %d.",
+		large.ready.Seconds(), large.size, small.ready.Seconds(), small.size)
+	return nil
+}
+
+func catalogueExam(n int64) string { return fmt.Sprintf("bench-catalogue-%d", n) }
+
+func exams(d *dataset) string { return fmt.Sprintf("%d exams", d.size) }
+
+// fillCatalogue publishes the exams.
+func (s *stack) fillCatalogue(ctx context.Context, d *dataset) error {
+	began := time.Now()
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.NumCPU())
+	for n := range d.size {
+		group.Go(func() error {
+			exam, err := newPublication(within, catalogueContent(n))
+			if err != nil {
+				return err
+			}
+			return exam.publish(within, d.pool)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, statement := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} { // now, not while something is measured
+		if err := s.maintain(ctx, d.pool, statement); err != nil {
+			return err
+		}
+	}
+	s.say("%s: %d exams, %d questions, in %.0f s", d.name, d.size, d.size*cataloguePapers*catalogueQuestions, time.Since(began).Seconds())
+	return nil
+}
+
+func catalogueContent(n int64) *v1alpha1.ExamContent {
+	return examContent(catalogueExam(n), uint64(n), cataloguePapers, catalogueQuestions)
+}
+
+// catalogueRequests are for what a pod has in memory, and for papers that it reads from PostgreSQL.
+func catalogueRequests() []*comparison {
+	chance := rand.New(rand.NewPCG(1, 3))
+	anyExam := func(d *dataset) string { return catalogueExam(chance.Int64N(d.size)) }
+	document := func(path, field string) func(*dataset) ([]byte, func([]byte) error) {
+		return func(d *dataset) ([]byte, func([]byte) error) {
+			exam := anyExam(d)
+			return getRequest(d.address, "/v1/exam-prep/"+exam+"/"+path, d.key), wants(field, `"`+exam)
+		}
+	}
+	questions := func(d *dataset, exam string, paper int64) ([]byte, func([]byte) error) {
+		body := fmt.Appendf(nil, `{"paper_id":"%s-%04d"}`, exam, paper)
+		return postRequest(d.address, "/v1/exam-prep/"+exam+"/mock-exams/questions", d.key, body),
+			wants(`"questions":[{`, fmt.Sprintf(`"total":%d`, catalogueQuestions))
+	}
+	next := map[*dataset]int64{}
+	return []*comparison{
+		{name: "catalogue, overview", size: exams, request: document("overview", `"exam_key":`)},
+		{name: "catalogue, papers of an exam", size: exams, request: document("mock-exams", `"total_papers":`)},
+		{name: "catalogue, questions of a paper", size: exams, request: func(d *dataset) ([]byte, func([]byte) error) {
+			return questions(d, catalogueExam(0), 0)
+		}},
+		{name: "catalogue, questions of a paper that is not in memory", size: exams, request: func(d *dataset) ([]byte, func([]byte) error) {
+			next[d]++ // the first paper of all is in memory
+			n := next[d]
+			if n >= fewExams*cataloguePapers {
+				return nil, nil
+			}
+			return questions(d, catalogueExam(n/cataloguePapers*(d.size/fewExams)), n%cataloguePapers)
+		}},
+	}
+}
+
+// wants checks that a body has all texts.
+func wants(texts ...string) func(body []byte) error {
+	return func(body []byte) error {
+		for _, text := range texts {
+			if !bytes.Contains(body, []byte(text)) {
+				return fmt.Errorf("no %s in the response: %.200s", text, body)
+			}
+		}
+		return nil
+	}
+}
+
+const (
+	// catalogueChanges is how often each catalogue is changed.
+	catalogueChanges = 25
+	// changeGap is the time before each change. A pod waits 50 ms between two refreshes, which is not what is measured.
+	changeGap = 200 * time.Millisecond
+)
+
+// changeInTurn publishes changes of one exam in both catalogues, in turn: how long each publication takes, and how long after it
+// the pod serves the change. The first turn warms up and does not count.
+func (s *stack) changeInTurn(ctx context.Context, small, large *dataset) (published, served *comparison, err error) {
+	published = &comparison{name: "catalogue, publication of a changed exam", size: exams}
+	served = &comparison{name: "catalogue, from the publication to the response", size: exams}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for turn := range catalogueChanges {
+		for _, side := range []struct {
+			data              *dataset
+			published, served *sample
+		}{{small, &published.small, &served.small}, {large, &published.large, &served.large}} {
+			if !wait(ctx, timer, changeGap) {
+				return nil, nil, ctx.Err()
+			}
+			content := catalogueContent(0)
+			content.Spec.Name = fmt.Sprintf("Benchmark exam, change %d", turn)
+			committing, serving, err := changeExam(ctx, side.data, content)
+			if err != nil {
+				return nil, nil, fmt.Errorf("change an exam of %s: %w", side.data.name, err)
+			}
+			if turn > 0 {
+				side.published.count(committing)
+				side.served.count(serving)
+			}
+		}
+	}
+	return published, served, nil
+}
+
+// changeExam publishes an exam and asks the pod until it serves its name.
+func changeExam(ctx context.Context, d *dataset, content *v1alpha1.ExamContent) (committing, serving time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	exam, err := newPublication(ctx, content)
+	if err != nil {
+		return 0, 0, err
+	}
+	asker, err := dialAsker(ctx, d.address)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer asker.conn.Close()
+	began := time.Now()
+	if err := exam.publish(ctx, d.pool); err != nil {
+		return 0, 0, err
+	}
+	committed := time.Now()
+	request, name := getRequest(d.address, "/v1/exam-prep/"+content.Name+"/overview", d.key), []byte(content.Spec.Name)
+	for {
+		body, _, err := asker.ask(ctx, request)
+		if err != nil {
+			return 0, 0, err
+		}
+		if bytes.Contains(body, append(name, '"')) {
+			return committed.Sub(began), time.Since(committed), nil
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 )
 
 // fewExams is how many exams the baseline's catalogue has. Each exam has cataloguePapers papers of catalogueQuestions questions.
-const fewExams, cataloguePapers, catalogueQuestions = 20, 5, 40
+const fewExams, cataloguePapers, catalogueQuestions = 100, 5, 40
 
 // measureCatalogue compares a catalogue of very many exams with one of few. Two pods, each on a database of its own in the
 // same PostgreSQL, get the same requests in turn. Then one exam of each is changed, again and again.
@@ -86,20 +86,16 @@ func catalogueRequests() []*comparison {
 	document := func(path, field string) func(*dataset) ([]byte, func([]byte) error) {
 		return func(d *dataset) ([]byte, func([]byte) error) {
 			exam := anyExam(d)
-			return getRequest(d.address, "/v1/exam-prep/"+exam+"/"+path, d.key), wants(field, `"`+exam)
+			return getRequest(d.address, "/v1/exam-prep/"+exam+"/"+path, d.key), wants(field, `"exam_key":"`+exam+`"`)
 		}
 	}
-	questions := func(d *dataset, exam string, paper int64) ([]byte, func([]byte) error) {
-		body := fmt.Appendf(nil, `{"paper_id":"%s-%04d"}`, exam, paper)
-		return postRequest(d.address, "/v1/exam-prep/"+exam+"/mock-exams/questions", d.key, body),
-			wants(`"questions":[{`, fmt.Sprintf(`"total":%d`, catalogueQuestions))
-	}
+	inMemory := catalogueContent(0)
 	next := map[*dataset]int64{}
 	return []*comparison{
-		{name: "catalogue, overview", size: exams, request: document("overview", `"exam_key":`)},
-		{name: "catalogue, papers of an exam", size: exams, request: document("mock-exams", `"total_papers":`)},
+		{name: "catalogue, overview", size: exams, request: document("overview", `"name":`)},
+		{name: "catalogue, papers of an exam", size: exams, request: document("mock-exams", fmt.Sprintf(`"total_papers":%d`, cataloguePapers))},
 		{name: "catalogue, questions of a paper", size: exams, request: func(d *dataset) ([]byte, func([]byte) error) {
-			return questions(d, catalogueExam(0), 0)
+			return askQuestions(d, inMemory, 0)
 		}},
 		{name: "catalogue, questions of a paper that is not in memory", size: exams, request: func(d *dataset) ([]byte, func([]byte) error) {
 			next[d]++ // the first paper of all is in memory
@@ -107,9 +103,17 @@ func catalogueRequests() []*comparison {
 			if n >= fewExams*cataloguePapers {
 				return nil, nil
 			}
-			return questions(d, catalogueExam(n/cataloguePapers*(d.size/fewExams)), n%cataloguePapers)
+			return askQuestions(d, catalogueContent(n/cataloguePapers*(d.size/fewExams)), n%cataloguePapers)
 		}},
 	}
+}
+
+// askQuestions is for the questions of an exam's paper.
+func askQuestions(d *dataset, exam *v1alpha1.ExamContent, paper int64) ([]byte, func([]byte) error) {
+	asked := exam.Spec.Papers[paper]
+	body := []byte(`{"paper_id":"` + asked.PaperID + `"}`)
+	return postRequest(d.address, "/v1/exam-prep/"+exam.Name+"/mock-exams/questions", d.key, body),
+		wants(`"prompt":"`+asked.Questions[0].Prompt+`"`, fmt.Sprintf(`"total":%d`, catalogueQuestions))
 }
 
 // wants checks that a body has all texts.
@@ -125,8 +129,9 @@ func wants(texts ...string) func(body []byte) error {
 }
 
 const (
-	// catalogueChanges is how often each catalogue is changed.
+	// catalogueChanges is how often each catalogue is changed; askGap is how long until the pod is asked again for a change.
 	catalogueChanges = 25
+	askGap           = time.Millisecond / 2
 	// changeGap is the time before each change. A pod waits 50 ms between two refreshes, which is not what is measured.
 	changeGap = 200 * time.Millisecond
 )
@@ -148,7 +153,7 @@ func (s *stack) changeInTurn(ctx context.Context, small, large *dataset) (publis
 			}
 			content := catalogueContent(0)
 			content.Spec.Name = fmt.Sprintf("Benchmark exam, change %d", turn)
-			committing, serving, err := changeExam(ctx, side.data, content)
+			committing, serving, err := changeExam(ctx, side.data, content, timer)
 			if err != nil {
 				return nil, nil, fmt.Errorf("change an exam of %s: %w", side.data.name, err)
 			}
@@ -162,7 +167,7 @@ func (s *stack) changeInTurn(ctx context.Context, small, large *dataset) (publis
 }
 
 // changeExam publishes an exam and asks the pod until it serves its name.
-func changeExam(ctx context.Context, d *dataset, content *v1alpha1.ExamContent) (committing, serving time.Duration, err error) {
+func changeExam(ctx context.Context, d *dataset, content *v1alpha1.ExamContent, timer *time.Timer) (committing, serving time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	exam, err := newPublication(ctx, content)
@@ -179,14 +184,15 @@ func changeExam(ctx context.Context, d *dataset, content *v1alpha1.ExamContent) 
 		return 0, 0, err
 	}
 	committed := time.Now()
-	request, name := getRequest(d.address, "/v1/exam-prep/"+content.Name+"/overview", d.key), []byte(content.Spec.Name)
-	for {
+	request, name := getRequest(d.address, "/v1/exam-prep/"+content.Name+"/overview", d.key), []byte(content.Spec.Name+`"`)
+	for wait(ctx, timer, askGap) {
 		body, _, err := asker.ask(ctx, request)
 		if err != nil {
 			return 0, 0, err
 		}
-		if bytes.Contains(body, append(name, '"')) {
+		if bytes.Contains(body, name) {
 			return committed.Sub(began), time.Since(committed), nil
 		}
 	}
+	return 0, 0, ctx.Err()
 }

@@ -31,7 +31,7 @@ func (c *comparison) report(r *report, small, large *dataset) {
 }
 
 // askInTurn sends every kind of request to both pods, in turn, over one connection each. The first round warms both up and
-// does not count.
+// does not count. There are two rounds at least.
 func askInTurn(ctx context.Context, small, large *dataset, asked []*comparison, duration time.Duration) error {
 	few, err := dialAsker(ctx, small.address)
 	if err != nil {
@@ -43,7 +43,10 @@ func askInTurn(ctx context.Context, small, large *dataset, asked []*comparison, 
 		return err
 	}
 	defer many.conn.Close()
-	for began, round := time.Now(), 0; time.Since(began) < duration; round++ {
+	for began, round := time.Now(), 0; round < 2 || time.Since(began) < duration; round++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		for _, c := range asked {
 			for _, side := range []struct {
 				asker *asker

@@ -5,28 +5,35 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"examprep.dev/hack/dev/process"
 )
 
 // dataset is a database with size rows of one kind, and an API pod on it.
 type dataset struct {
-	name    string
-	size    int64
-	pool    *pgxpool.Pool
-	url     string
-	address string // of the API
-	key     string
-	ready   time.Duration // how long the pod took to become ready
+	name       string
+	size       int64
+	pool       *pgxpool.Pool
+	supervisor *process.Supervisor // of the pod
+	url        string
+	address    string // of the API
+	key        string
+	ready      time.Duration // how long the pod took to become ready
 }
 
-// openDataset makes a database, fills it, and starts a pod on it.
+// openDataset makes a database, fills it, and starts a pod on it. Close what it returns.
 func (s *stack) openDataset(ctx context.Context, name string, size int64, fill func(context.Context, *dataset) error) (*dataset, error) {
+	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)
+	if err != nil {
+		return nil, err
+	}
 	databaseURL, pool, err := s.createDatabase(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	d := &dataset{name: name, size: size, pool: pool, url: databaseURL}
+	d := &dataset{name: name, size: size, pool: pool, supervisor: supervisor, url: databaseURL}
 	if err := s.serveDataset(ctx, d, fill); err != nil {
-		d.pool.Close()
+		d.close(context.WithoutCancel(ctx), s)
 		return nil, err
 	}
 	return d, nil
@@ -47,10 +54,13 @@ func (s *stack) serveDataset(ctx context.Context, d *dataset, fill func(context.
 		return err
 	}
 	began := time.Now()
-	d.address, err = s.startPod(ctx, d.name, "DATABASE_URL="+d.url)
+	d.address, err = s.startPodUnder(ctx, d.supervisor, d.name, "DATABASE_URL="+d.url)
 	d.ready = time.Since(began)
 	return err
 }
 
-// close drops the database.
-func (d *dataset) close(ctx context.Context, s *stack) { s.dropDatabase(ctx, d.pool) }
+// close stops the pod and drops the database: both would take CPU from what later parts measure.
+func (d *dataset) close(ctx context.Context, s *stack) {
+	d.supervisor.Stop()
+	s.dropDatabase(ctx, d.pool)
+}

@@ -55,7 +55,7 @@ func measureHistory(ctx context.Context, s *stack, duration time.Duration, r *re
 	return nil
 }
 
-// historyPages are pages of the history of a key, or of a learner.
+// historyPages are pages of the history of a key, or of a learner. "any page" is a new one each time, and so never warm.
 type historyPages struct {
 	ofLearner bool
 	offset    func(total int64) int64

@@ -22,7 +22,7 @@ func TestFlagsChooseTheUsualPartsAndAllParts(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", c.args, names(chosen), err, c.want)
 		}
 	}
-	for _, refused := range [][]string{{"-only", "none"}, {"-only", "keys", "-plot", "plot.svg"}} {
+	for _, refused := range [][]string{{"-only", "none"}, {"-exams", "99"}, {"-only", "keys", "-plot", "plot.svg"}} {
 		if _, _, err := parseFlags(refused); err == nil {
 			t.Errorf("%q is accepted", refused)
 		}

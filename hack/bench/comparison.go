@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,27 +49,29 @@ func askInTurn(ctx context.Context, small, large *dataset, asked []*comparison, 
 			return ctx.Err()
 		}
 		for _, c := range asked {
-			for _, side := range []struct {
-				asker *asker
-				data  *dataset
-				into  *sample
-			}{{few, small, &c.small}, {many, large, &c.large}} {
-				request, check := c.request(side.data)
-				if request == nil {
-					continue
-				}
-				body, took, err := side.asker.ask(ctx, request)
-				if err == nil {
-					err = check(body)
-				}
-				if err != nil {
-					return fmt.Errorf("%s of %s: %w", c.name, side.data.name, err)
-				}
-				if round > 0 {
-					side.into.count(took)
-				}
+			if err := errors.Join(c.ask(ctx, few, small, &c.small, round > 0), c.ask(ctx, many, large, &c.large, round > 0)); err != nil {
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// ask sends the next request to the pod of d, and adds its time to into if counts is true.
+func (c *comparison) ask(ctx context.Context, asker *asker, d *dataset, into *sample, counts bool) error {
+	request, check := c.request(d)
+	if request == nil {
+		return nil
+	}
+	body, took, err := asker.ask(ctx, request)
+	if err == nil {
+		err = check(body)
+	}
+	if err != nil {
+		return fmt.Errorf("%s of %s: %w", c.name, d.name, err)
+	}
+	if counts {
+		into.count(took)
 	}
 	return nil
 }

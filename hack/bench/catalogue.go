@@ -19,30 +19,22 @@ const fewExams, cataloguePapers, catalogueQuestions = 100, 5, 40
 // measureCatalogue compares a catalogue of very many exams with one of few. Two pods, each on a database of its own in the
 // same PostgreSQL, get the same requests in turn. Then one exam of each is changed, again and again.
 func measureCatalogue(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	small, err := s.openDataset(ctx, "catalogue_small", fewExams, s.fillCatalogue)
-	if err != nil {
-		return err
-	}
-	defer small.close(context.WithoutCancel(ctx), s)
-	large, err := s.openDataset(ctx, "catalogue_large", s.catalogueExams, s.fillCatalogue)
-	if err != nil {
-		return err
-	}
-	defer large.close(context.WithoutCancel(ctx), s)
-	asked := catalogueRequests()
-	if err := askInTurn(ctx, small, large, asked, 2*duration); err != nil {
-		return err
-	}
-	published, served, err := s.changeInTurn(ctx, small, large)
-	if err != nil {
-		return err
-	}
-	for _, c := range append(asked, published, served) {
-		c.report(r, small, large)
-	}
-	r.notef("A pod is ready %.1f s after its start with %d exams, and after %.1f s with %d.",
-		large.ready.Seconds(), large.size, small.ready.Seconds(), small.size)
-	return nil
+	return s.compareDatasets(ctx, "catalogue", fewExams, s.catalogueExams, s.fillCatalogue, func(small, large *dataset) error {
+		asked := catalogueRequests()
+		if err := askInTurn(ctx, small, large, asked, 2*duration); err != nil {
+			return err
+		}
+		published, served, err := s.changeInTurn(ctx, small, large)
+		if err != nil {
+			return err
+		}
+		for _, c := range append(asked, published, served) {
+			c.report(r, small, large)
+		}
+		r.notef("A pod is ready %.1f s after its start with %d exams, and after %.1f s with %d.",
+			large.ready.Seconds(), large.size, small.ready.Seconds(), small.size)
+		return nil
+	})
 }
 
 func catalogueExam(n int64) string { return fmt.Sprintf("bench-catalogue-%d", n) }

@@ -21,6 +21,23 @@ type dataset struct {
 	ready      time.Duration // how long the pod took to become ready
 }
 
+// compareDatasets opens two datasets of the same kind, one with few rows and one with many, and closes them after compare.
+func (s *stack) compareDatasets(
+	ctx context.Context, name string, few, many int64, fill func(context.Context, *dataset) error, compare func(small, large *dataset) error,
+) error {
+	small, err := s.openDataset(ctx, name+"_small", few, fill)
+	if err != nil {
+		return err
+	}
+	defer small.close(context.WithoutCancel(ctx), s)
+	large, err := s.openDataset(ctx, name+"_large", many, fill)
+	if err != nil {
+		return err
+	}
+	defer large.close(context.WithoutCancel(ctx), s)
+	return compare(small, large)
+}
+
 // openDataset makes a database, fills it, and starts a pod on it. Close what it returns.
 func (s *stack) openDataset(ctx context.Context, name string, size int64, fill func(context.Context, *dataset) error) (*dataset, error) {
 	supervisor, err := process.New(s.dir.Path("log"), s.dir.Path("pids"), s.say)

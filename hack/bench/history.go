@@ -18,19 +18,22 @@ const (
 // measureHistory compares pages of a history of very many attempts with those of a history of few. Two pods, each on a
 // database of its own in the same PostgreSQL, are asked the same in turn, request by request.
 func measureHistory(ctx context.Context, s *stack, duration time.Duration, r *report) error {
-	// So that the baseline's key has all its attempts, and the learner his tenth.
-	small, err := s.openDataset(ctx, "history_small", smallHistory*hotShare, s.fillAttempts)
-	if err != nil {
-		return err
-	}
-	defer small.close(context.WithoutCancel(ctx), s)
-	large, err := s.openDataset(ctx, "history_large", s.historyAttempts, s.fillAttempts)
-	if err != nil {
-		return err
-	}
-	defer large.close(context.WithoutCancel(ctx), s)
+	const few = smallHistory * hotShare // so that the baseline's key has all its attempts, and the learner a tenth of them
+	return s.compareDatasets(ctx, "history", few, s.historyAttempts, s.fillAttempts, func(small, large *dataset) error {
+		asked := historyRequests()
+		if err := askInTurn(ctx, small, large, asked, 4*duration); err != nil {
+			return err
+		}
+		for _, c := range asked {
+			c.report(r, small, large)
+		}
+		return nil
+	})
+}
+
+// historyRequests are for each kind of page, of the key's history and of the learner's.
+func historyRequests() (asked []*comparison) {
 	chance := rand.New(rand.NewPCG(1, 2))
-	var asked []*comparison
 	for _, ofLearner := range []bool{false, true} {
 		for _, kind := range []struct {
 			name   string
@@ -46,13 +49,7 @@ func measureHistory(ctx context.Context, s *stack, duration time.Duration, r *re
 			asked = append(asked, &comparison{name: "history " + page.whose() + ", " + kind.name, request: page.request, size: page.size})
 		}
 	}
-	if err := askInTurn(ctx, small, large, asked, 4*duration); err != nil {
-		return err
-	}
-	for _, c := range asked {
-		c.report(r, small, large)
-	}
-	return nil
+	return asked
 }
 
 // historyPages are pages of the history of a key, or of a learner. "any page" is a new one each time, and so never warm.

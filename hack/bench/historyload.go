@@ -22,7 +22,7 @@ import (
 var insertAttempts string
 
 const (
-	// hotLearner is whose history is asked for beside that of the whole key.
+	// hotLearner is the learner whose history is read, in addition to the history of the whole key.
 	hotLearner = "learner-hot"
 	// loadChunk is how many rows one statement of the load writes.
 	loadChunk = 50_000
@@ -30,7 +30,7 @@ const (
 	hotShare = 10
 )
 
-// owner is what of a key stands in its attempts.
+// owner has the ids of a key that its attempts have too.
 type owner struct{ account, family, key uuid.UUID }
 
 // fillAttempts makes all attempts, many of them the hot key's.
@@ -44,8 +44,8 @@ func (s *stack) fillAttempts(ctx context.Context, d *dataset) error {
 	return s.loadAttempts(ctx, d, hot)
 }
 
-// loadAttempts writes the rows without their indexes, which are built afterwards by the definitions that were there: the
-// tables end up the same, and ten million rows take minutes instead of an hour.
+// loadAttempts drops the indexes, writes the rows, and builds the indexes again by their definitions. The
+// tables end up the same. Ten million rows take minutes instead of an hour.
 func (s *stack) loadAttempts(ctx context.Context, d *dataset, hot owner) error {
 	began := time.Now()
 	restore, err := dropIndexes(ctx, d.pool)

@@ -83,7 +83,7 @@ func parseFlags(args []string) (settings, []part, error) {
 	flags.DurationVar(&s.duration, "duration", 5*time.Second, "how long each thing is measured")
 	only := flags.String("only", usualParts, "parts to run, separated by commas: "+strings.Join(partNames(), ", ")+"; "+allParts+
 		" is all but profile.\nOn two cores the default takes 20 minutes, all takes an hour and a half,\nand all with -small -duration 2s takes less than 20 minutes")
-	small := flags.Bool("small", false, "few keys, attempts, deliveries, exams and ExamContents (20000, 20000, 20000, 200, 200), and 5 % of the part bulk, unless a flag says otherwise.\nEach attack and each number of workers has one turn. Growth and 1,000 ExamContents are not judged by it")
+	small := flags.Bool("small", false, "few keys, attempts, deliveries, exams and ExamContents (20000, 20000, 20000, 200, 200), and 5 % of the part bulk, unless a flag says otherwise.\nEach attack and each number of workers has one turn. The operator's growth and its 1,000 ExamContents are not judged by it")
 	flags.Int64Var(&s.historyAttempts, "history-attempts", 1_000_000, "attempts that the history part loads; 10000000 take minutes and 6 GB")
 	flags.Int64Var(&s.catalogueExams, "exams", 5_000, "exams of 200 questions that the catalogue part publishes; 5000 take a minute")
 	flags.IntVar(&s.manyKeys, "keys", 1_000_000, "keys that the keys part makes")
